@@ -27,7 +27,7 @@ std::vector<LibraryAlgorithm> collect_algorithms(const LoadedProgram& loaded, co
   std::vector<LibraryAlgorithm> out;
   for (const std::shared_ptr<Library>& library : loaded.libraries) {
     if (library->get_unsupported_reason(*call.step)) continue;
-    std::shared_ptr<Library> fresh = library->clone();
+    std::shared_ptr<Library> fresh = library->clone(kMeasuredWorkspace);
     if (!fresh) fresh = library;
     for (Algorithm& algorithm : fresh->algorithms(call)) out.push_back({fresh, std::move(algorithm)});
   }
@@ -155,7 +155,10 @@ Result<TuneReport> tune(const LoadedProgram& loaded, const ResolvedProgram& reso
       return std::unique_ptr<Algorithms>(std::move(listed));
     };
   }
-  return measure_all(std::move(layers.works), tuning, limits, progress);
+  FUSEC_ASSIGN(TuneReport report, measure_all(std::move(layers.works), tuning, limits, progress));
+  for (TunedLayer& layer : report.layers)
+    std::erase_if(layer.rows, [&](const TuningRow& row) { return row.workspace > tuning.workspace_limit(); });
+  return report;
 }
 
 void profile(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning) {

@@ -67,8 +67,9 @@ std::string tuning_call(const LibraryCall& call) {
 std::string tuning_scope(const Options& options, const Target& target, const LoadedProgram& loaded, int threads) {
   std::string text;
   if (loaded.device) {
-    text = fmt::format("{}; {} {} SMs; {}; tf32 {}; workspace {}", loaded.device->name(), target.name, target.sm_count,
-                       numerics_text(options.numerics), static_cast<int>(options.tf32), options.workspace_limit);
+    text = fmt::format("{}; {} {} SMs; {}; tf32 {}", loaded.device->name(), target.name, target.sm_count,
+                       numerics_text(options.numerics), static_cast<int>(options.tf32));
+    if (options.workspace_limit > kMeasuredWorkspace) text += fmt::format("; workspace {}", options.workspace_limit);
   } else {
     text = fmt::format("{}; {}; {} threads; {}", cpu_name(), target.name, threads, numerics_text(options.numerics));
   }

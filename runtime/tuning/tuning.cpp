@@ -115,7 +115,8 @@ bool Tuning::has_picks() {
 
 std::vector<TuningPick> Tuning::picks(const std::string& call) {
   if (!has_picks()) return {};
-  const std::vector<TuningRow> known = rows(call);
+  std::vector<TuningRow> known = rows(call);
+  std::erase_if(known, [&](const TuningRow& row) { return row.workspace > workspace_limit(); });
   const TuningRow* const by_default = default_row(known);
   std::vector<const TuningRow*> better;
   for (const TuningRow& row : known) {

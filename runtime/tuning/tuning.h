@@ -22,6 +22,10 @@ std::string tuning_call(const LibraryCall& call);
 // All else: the device, threads of a host, versions of the libraries, and the options that change what they may do.
 std::string tuning_scope(const Options& options, const Target& target, const LoadedProgram& loaded, int threads);
 
+// The workspace that measured algorithms may ask for, whatever Options::workspace_limit below it says: what a limit
+// allows is a part of what was measured. Times under higher limits have a scope of their own.
+inline constexpr int64_t kMeasuredWorkspace = int64_t{256} << 20;
+
 // Multiplications of the call, for an order of tuning.
 double count_work(const LibraryCall& call);
 
@@ -47,7 +51,8 @@ class Tuning {
 
   Strategy strategy() const { return options_.strategy; }
   const Options& options() const { return options_; }
-  std::string scope();          // tuning_scope of this Engine
+  std::string scope();  // tuning_scope of this Engine
+  int64_t workspace_limit() const { return options_.workspace_limit; }
   int64_t flush_bytes() const;  // that are read between two timed runs (runtime/tuning/timed_call.h)
 
   // What is known of a call (by its key), whatever the strategy.
@@ -55,8 +60,8 @@ class Tuning {
   std::vector<TuningRow> all_rows();
   // Whether any call has picks: where not, none need be asked for.
   bool has_picks();
-  // What to try before the libraries decide, fastest first: empty by strategy, where nothing is known, and where
-  // nothing is worth leaving what the libraries take by themselves.
+  // What to try before the libraries decide, fastest first: empty by strategy, where nothing is known within the
+  // workspace limit, and where nothing is worth leaving what the libraries take by themselves.
   std::vector<TuningPick> picks(const std::string& call);
   // Remembers the rows and stores them; each has scope() and is on disk by itself.
   void add(const std::vector<TuningRow>& rows);

@@ -354,13 +354,13 @@ TEST_F(CublasLt, Choices) {
   const auto library = make();
   Case c = product_case(product_cases()[0], "bar");
   const std::vector<Algorithm> algorithms = library->algorithms(c.call);
-  ASSERT_EQ(algorithms.size(), 8U);
+  ASSERT_EQ(algorithms.size(), 16U);
   EXPECT_EQ(library->algorithms(c.call)[3].id, algorithms[3].id);
   EXPECT_EQ(algorithms[3].workspace, 4096U + 3U);
   check(*library, c);
   EXPECT_EQ(seen.algorithm, 0U);
   c.call.algorithm = algorithms[3].id;
-  const auto fresh = library->clone();
+  const auto fresh = library->clone(0);
   EXPECT_EQ(check(*fresh, c), "cublaslt");
   EXPECT_EQ(seen.algorithm, 3U);
   seen.listed = 2;  // another day
@@ -398,7 +398,7 @@ TEST_F(CublasLt, NoReluWhereNanMustBeKept) {
     Options options;
     options.numerics = numerics;
     Case with = product_case(product_cases()[0], "bar"), without = product_case(product_cases()[0], "ba");
-    for (const auto& library : {make(options), make(options)->clone()}) {
+    for (const auto& library : {make(options), make(options)->clone(0)}) {
       EXPECT_EQ(check(*library, with), numerics == Numerics::exact
                                            ? "unsupported: some of cuBLASLt's algorithms make 0 of NaN in their relu"
                                            : "cublaslt");

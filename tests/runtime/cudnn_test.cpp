@@ -457,7 +457,7 @@ TEST_F(Cudnn, Choices) {
                                            "direct/bare eng0", "direct/bare eng1_k2=4", "direct/bare eng7"}));
   EXPECT_TRUE(fake_->convs.empty());
   c.call.algorithm = "direct/fused eng1_k2=4";
-  EXPECT_EQ(check(*library->clone(), c), "cudnn conveng1_k2=4");
+  EXPECT_EQ(check(*library->clone(0), c), "cudnn conveng1_k2=4");
   c.call.algorithm = "direct/bare eng1_k2=4";
   EXPECT_EQ(check(*library, c), "cudnn conveng1_k2=4 + add + add + activation");
   for (const char* gone : {"direct/fused eng9", "direct/fused eng7", "nonsense"}) {
@@ -520,7 +520,7 @@ TEST_F(Cudnn, EnginesAreLeftOutInExactAlone) {
     options.numerics = numerics;
     Case c = image_case(image_cases()[0], true, true, 0, dtype, epilogues);
     fake_->convs.clear();
-    EXPECT_EQ(check(*make(options)->clone(), c, 2e-3), "cudnn conv");
+    EXPECT_EQ(check(*make(options)->clone(0), c, 2e-3), "cudnn conv");
     return cudnn::lossy_engines(fake_->convs.at(0));
   };
   using Names = std::vector<std::string>;

@@ -46,7 +46,7 @@ class ChoosyLibrary final : public Library {
   std::optional<std::string> get_unsupported_reason(const ir::LibraryStep&) const override { return std::nullopt; }
   std::vector<Algorithm> algorithms(const LibraryCall&) override {
     ++listings;
-    return {{"own"}, {"absent"}, {"fails"}, {"works", 100}};
+    return listed;
   }
   Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {
     EXPECT_NE(FakeDriver::current(), nullptr);
@@ -54,48 +54,100 @@ class ChoosyLibrary final : public Library {
     return std::unique_ptr<LibraryOp>(
         std::make_unique<CountedOp>(call.algorithm.empty() ? "own" : call.algorithm, runs));
   }
+  std::vector<Algorithm> listed = {{"own"}, {"absent"}, {"fails"}, {"works", 100}};
   int listings = 0, runs = 0;
 };
 
-TEST(TuningOnAGpu, TimesByEventsAndKeepsFailures) {
-  std::string dir = (fs::temp_directory_path() / "fusec-tune-XXXXXX").string();
-  ASSERT_NE(mkdtemp(dir.data()), nullptr);
-  {
-    FakeDriver fake;
-    ProgramBuilder b;
-    const ir::AllocId x = b.input("x"), w = b.constant({1, 2, 3, 4}), y = b.output("y", 1);
+// A product of 4 with a constant, and a folder for the database.
+class TuningOnAGpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(mkdtemp(dir_.data()), nullptr);
+    options_.tuning_db = dir_ + "/t.sqlite";
+    const ir::AllocId x = builder_.input("x"), w = builder_.constant({1, 2, 3, 4}), y = builder_.output("y", 1);
     ir::LibraryStep product;
     product.op = ir::TensorOp::matmul;
     product.attrs = {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}};
     product.args = {flat(x), flat(w), flat(y, 1)};
     product.args[2].shape.clear(), product.args[2].strides.clear();
-    b.slot({ProgramBuilder::variant({}, {{product, "/fc"}})});
-    Options options;
-    options.tuning_db = dir + "/t.sqlite";
-    for (const bool again : {false, true}) {
-      const auto library = std::make_shared<ChoosyLibrary>();
-      const Engine engine = *gpu_engine(b, fake, options, {library});
-      const EngineState& state = *engine.state();
-      const ResolvedProgram resolved = *resolve(state.program(), {{"n", 4}});
-      const auto report = tune(*state.loaded, resolved, 1, state.tuning(), {0, true});
-      ASSERT_TRUE(report.ok()) << report.status().str();
-      EXPECT_EQ(report->measured, again ? 0 : 2);
-      EXPECT_EQ(report->failed, again ? 0 : 2);
-      EXPECT_EQ(report->reused, again ? 4 : 0);
-      EXPECT_EQ(library->listings, again ? 0 : 1);
-      EXPECT_EQ(library->runs > 0, !again);
-      ASSERT_EQ(report->layers.size(), 1u);
-      EXPECT_EQ(default_row(report->layers[0].rows)->algorithm, "own");
-      std::vector<std::string> failures;
-      for (const TuningRow& row : report->layers[0].rows) {
-        if (row.failed()) failures.push_back(row.algorithm + ": " + row.failure);
-      }
-      EXPECT_THAT(failures, ::testing::UnorderedElementsAre("absent: it is absent", "fails: it fails to run"));
-      EXPECT_THAT(state.tuning().scope(), ::testing::HasSubstr("; choosy 1"));
-    }
-    EXPECT_GT(fake.count("cuEventElapsedTime"), 5);
+    builder_.slot({ProgramBuilder::variant({}, {{product, "/fc"}})});
   }
-  fs::remove_all(dir);
+  void TearDown() override { fs::remove_all(dir_); }
+
+  Engine engine(const std::shared_ptr<ChoosyLibrary>& library) {
+    return *gpu_engine(builder_, fake_, options_, {library});
+  }
+  static TuneReport tune_engine(const Engine& engine) {
+    const EngineState& state = *engine.state();
+    const ResolvedProgram resolved = *resolve(state.program(), {{"n", 4}});
+    Result<TuneReport> report = tune(*state.loaded, resolved, 1, state.tuning(), {0, true});
+    if (!report.ok()) throw std::runtime_error(report.status().str());
+    return std::move(report).value();
+  }
+  // The algorithm that a plan has.
+  std::string picked(const std::shared_ptr<ChoosyLibrary>& library) {
+    return engine(library).plan(std::vector<TensorShape>{{4}})->steps.at(0).implementation;
+  }
+
+  std::string dir_ = (fs::temp_directory_path() / "fusec-tune-XXXXXX").string();
+  FakeDriver fake_;
+  ProgramBuilder builder_;
+  Options options_;
+};
+
+TEST_F(TuningOnAGpu, TimesByEventsAndKeepsFailures) {
+  for (const bool again : {false, true}) {
+    const auto library = std::make_shared<ChoosyLibrary>();
+    const Engine engine = this->engine(library);
+    const TuneReport report = tune_engine(engine);
+    EXPECT_EQ(report.measured, again ? 0 : 2);
+    EXPECT_EQ(report.failed, again ? 0 : 2);
+    EXPECT_EQ(report.reused, again ? 4 : 0);
+    EXPECT_EQ(library->listings, again ? 0 : 1);
+    EXPECT_EQ(library->runs > 0, !again);
+    ASSERT_EQ(report.layers.size(), 1u);
+    EXPECT_EQ(default_row(report.layers[0].rows)->algorithm, "own");
+    std::vector<std::string> failures;
+    for (const TuningRow& row : report.layers[0].rows) {
+      if (row.failed()) failures.push_back(row.algorithm + ": " + row.failure);
+    }
+    EXPECT_THAT(failures, ::testing::UnorderedElementsAre("absent: it is absent", "fails: it fails to run"));
+    EXPECT_THAT(engine.state()->tuning().scope(), ::testing::HasSubstr("; choosy 1"));
+  }
+  EXPECT_GT(fake_.count("cuEventElapsedTime"), 5);
+}
+
+TEST_F(TuningOnAGpu, OneMeasurementServesTwoWorkspaceLimits) {
+  const auto library = std::make_shared<ChoosyLibrary>();
+  std::vector<TuningRow> rows = tune_engine(engine(library)).layers[0].rows;
+  {
+    const auto database = TuningDatabase::open_to_write(*options_.tuning_db, [](const std::string&) {});
+    for (TuningRow& row : rows) {
+      row.workspace = row.algorithm == "works" ? 100 : 0;
+      row.median_us = row.failed() ? 0 : row.algorithm == "works" ? 1 : 9;
+      ASSERT_TRUE((*database)->put(row).ok());
+    }
+  }
+  options_.strategy = Strategy::cached;
+  EXPECT_EQ(picked(library), "works");
+  options_.workspace_limit = 99;
+  EXPECT_EQ(picked(library), "own");
+  EXPECT_EQ(tune_engine(engine(library)).measured, 0);
+  options_.workspace_limit = kMeasuredWorkspace + 1;  // more than was measured
+  EXPECT_EQ(tune_engine(engine(library)).measured, 2);
+}
+
+TEST_F(TuningOnAGpu, ReproducibleLeavesOutWhatIsNot) {
+  const auto library = std::make_shared<ChoosyLibrary>();
+  library->listed = {{"own", 0, false}, {"atomics", 0, false}, {"ordered"}};
+  options_.strategy = Strategy::heuristic;
+  EXPECT_EQ(picked(library), "own");
+  options_.strategy = Strategy::reproducible;
+  EXPECT_EQ(picked(library), "ordered");
+  library->listed.pop_back();
+  const Result<PlanStats> none = engine(library).plan(std::vector<TensorShape>{{4}});
+  ASSERT_FALSE(none.ok());
+  EXPECT_THAT(none.status().str(), ::testing::HasSubstr("no reproducible algorithm"));
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ using cublaslt::LtAlgorithm;
 
 constexpr std::size_t kWide = 16;                  // bytes of alignment with which every algorithm works
 constexpr int64_t kWorkspace = int64_t{32} << 20;  // cuBLAS's own default on Hopper
-constexpr int kMaxAlgorithms = 8;                  // the most that are offered as algorithms
+constexpr int kMaxAlgorithms = 16;                 // the most that are offered as algorithms
 
 // A Gemm with one algorithm for addresses at multiples of kWide and one for all other addresses.
 struct Chosen {
@@ -145,8 +145,9 @@ class CublasLtLibrary : public Library {
   std::string version() const override {
     return handle_->api.version != nullptr ? std::to_string(handle_->api.version()) : "unknown";
   }
-  std::shared_ptr<Library> clone() const override {
-    return std::make_shared<CublasLtLibrary>(memory_, handle_, numerics_, tf32_, workspace_);
+  std::shared_ptr<Library> clone(int64_t workspace) const override {
+    const auto limit = static_cast<std::size_t>(std::min(workspace, kWorkspace));
+    return std::make_shared<CublasLtLibrary>(memory_, handle_, numerics_, tf32_, std::max(workspace_, limit));
   }
 
   std::optional<std::string> get_unsupported_reason(const ir::LibraryStep& step) const override {
@@ -161,9 +162,8 @@ class CublasLtLibrary : public Library {
     std::vector<Algorithm> out;
     const Result<Prepared> prepared = prepare(call);
     if (!prepared.ok() || prepared->problem[Role::input].arg > static_cast<int>(call.args.size())) return out;
-    for (const LtAlgorithm& algo :
-         find_algorithms(*handle_, prepared->plan.gemms.back(), {workspace_, kWide}, kMaxAlgorithms)) {
-      out.push_back({make_id(*handle_, algo), algo.workspace});
+    for (const LtAlgorithm& algo : list(prepared->plan.gemms.back())) {
+      if (algo.workspace <= workspace_) out.push_back({make_id(*handle_, algo), algo.workspace});
     }
     return out;
   }
@@ -207,12 +207,23 @@ class CublasLtLibrary : public Library {
 
   // An algorithm applies to the product itself (the last Gemm), and to addresses at multiples of kWide.
   Status take(const std::string& id, Chosen& chosen) const {
-    for (const LtAlgorithm& algo : find_algorithms(*handle_, chosen.gemm, {workspace_, kWide}, kMaxAlgorithms)) {
-      if (make_id(*handle_, algo) != id) continue;
+    for (const LtAlgorithm& algo : list(chosen.gemm)) {
+      if (algo.workspace > workspace_ || make_id(*handle_, algo) != id) continue;
       chosen.wide = algo;
       return {};
     }
     return Status(StatusCode::unsupported, "cuBLASLt does not list this algorithm");
+  }
+
+  // cuBLASLt's own choice within this library's workspace, then what it lists for the most workspace, so that an
+  // algorithm is listed under every limit that it keeps to.
+  std::vector<LtAlgorithm> list(const Gemm& gemm) const {
+    std::vector<LtAlgorithm> out = find_algorithms(*handle_, gemm, {workspace_, kWide}, 1);
+    for (LtAlgorithm& algo : find_algorithms(*handle_, gemm, {kWorkspace, kWide}, kMaxAlgorithms)) {
+      const auto same = [&](const LtAlgorithm& other) { return make_id(*handle_, other) == make_id(*handle_, algo); };
+      if (std::none_of(out.begin(), out.end(), same)) out.push_back(std::move(algo));
+    }
+    return out;
   }
 
   Result<std::vector<Chosen>> choose(const cublaslt::Matmuls& plan) const {

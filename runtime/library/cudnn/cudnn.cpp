@@ -29,8 +29,9 @@ class CudnnLibrary : public Library {
 
   std::string name() const override { return std::string(capabilities_.name); }
   std::string version() const override { return backend_->version(); }
-  std::shared_ptr<Library> clone() const override {
-    return std::make_shared<CudnnLibrary>(memory_, backend_, context_.tf32, context_.exact, context_.workspace_limit);
+  std::shared_ptr<Library> clone(int64_t workspace) const override {
+    const std::size_t limit = std::max(context_.workspace_limit, static_cast<std::size_t>(workspace));
+    return std::make_shared<CudnnLibrary>(memory_, backend_, context_.tf32, context_.exact, limit);
   }
 
   std::vector<Algorithm> algorithms(const LibraryCall& call) override {

@@ -99,9 +99,9 @@ class Library {
   // The algorithms for the call (whatever call.algorithm says), first the one that `bind` uses if none is requested.
   // They may still fail to bind. Empty: the library does not run the call or offers no algorithms for it.
   virtual std::vector<Algorithm> algorithms(const LibraryCall& /*call*/) { return {}; }
-  // Another instance without packed weights, for calls that are only timed: what it packs is freed with it. Null: this
-  // library packs nothing.
-  virtual std::shared_ptr<Library> clone() const { return nullptr; }
+  // Another instance without packed weights, for calls that are only timed: what it packs is freed with it. Its calls
+  // may ask for `workspace` bytes at least. Null: this library packs nothing.
+  virtual std::shared_ptr<Library> clone(int64_t /*workspace*/) const { return nullptr; }
   // The call with the epilogues that the library fuses, in each layout that it supports. These times are the baseline
   // for a plan, which has to agree on layouts between steps. in_place: the output is written where may_alias() allows
   // it.

@@ -80,7 +80,7 @@ class OneDnnLibrary : public Library {
     return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) + " isa " +
            std::to_string(static_cast<int>(dnnl::get_effective_cpu_isa()));
   }
-  std::shared_ptr<Library> clone() const override { return make_onednn_library(numerics_); }
+  std::shared_ptr<Library> clone(int64_t /*workspace*/) const override { return make_onednn_library(numerics_); }
 
   std::vector<Algorithm> algorithms(const LibraryCall& call) override try {
     Problem problem = normalize(call);
