@@ -56,10 +56,8 @@ class WrittenOut : Expansion {
 
 bool is_library_attention(const PassContext& context, const ir::AttentionShape& shape) {
   if (context.options.numerics == Numerics::exact) return false;
-  const std::vector<const ir::LibraryCapabilities*> libraries = ir::libraries_of(context.target);
-  return std::any_of(libraries.begin(), libraries.end(), [&](const ir::LibraryCapabilities* library) {
-    return (library->is_built_in || context.options.use_library) &&
-           !ir::unsupported_reason(*library, context.target, shape);
+  return is_computed_by_library(context, [&](const ir::LibraryCapabilities& library) {
+    return !ir::unsupported_reason(library, context.target, shape);
   });
 }
 

@@ -110,23 +110,8 @@ class Pool : Expansion {
 
   // Combines the windows of v along one axis.
   ValueId combined(ValueId v, const PoolAxis& a) {
-    const DType counts = counter(a.in);
-    const Dim padded = a.before + a.in;
-    ValueId table = node(ScalarOp::mul, {count(2, 0, a.out, counts), number(counts, static_cast<double>(a.stride))});
-    const ValueId places =
-        node(ScalarOp::mul, {count(2, 1, a.kernel, counts), number(counts, static_cast<double>(a.dilation))});
-    table = node(ScalarOp::add, {table, places});
-    v = pad(v, a.axis, a.before, max((a.out - 1) * a.stride + a.dilated_extent() - padded, 0));
-    v = node(TensorOp::gather, {v, table}, {{"axis", static_cast<int64_t>(a.axis)}});
+    v = windows(v, a.axis, a, neutral(type(v).dtype));
     return reduce(is_max() ? TensorOp::reduce_max : TensorOp::reduce_sum, cast(v, compute_), a.axis + 1);
-  }
-
-  ValueId pad(ValueId v, std::size_t axis, const Dim& before, const Dim& after) {
-    if (before.is(0) && after.is(0)) return v;
-    const Shape none(type(v).shape.size(), 0);
-    return node(
-        TensorOp::pad, {v, neutral(type(v).dtype)},
-        {{"before", with(none, axis, before)}, {"after", with(none, axis, after)}, {"mode", std::string("constant")}});
   }
 
   // The number of positions of each window that count: at least 1, so that a window of padding alone yields 0.
@@ -161,10 +146,8 @@ bool is_slow(const ir::LibraryCapabilities& library, const Graph& graph, const N
 
 // Whether a library of the target may be asked for the pool and computes it.
 bool is_computed(const Graph& graph, const Node& pool, const PassContext& context) {
-  const std::vector<const ir::LibraryCapabilities*> libraries = ir::libraries_of(context.target);
-  return std::any_of(libraries.begin(), libraries.end(), [&](const ir::LibraryCapabilities* library) {
-    return (library->is_built_in || context.options.use_library) && !is_slow(*library, graph, pool) &&
-           !library_lacks(*library, graph, pool);
+  return is_computed_by_library(context, [&](const ir::LibraryCapabilities& library) {
+    return !is_slow(library, graph, pool) && !library_lacks(library, graph, pool);
   });
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimize pass: decomposes matmul of types in which no library of the target computes (integers on a GPU) into
-// products summed along the last axis.
+// Optimize pass: decomposes matmul that no library of the target computes (integers on a GPU, or all where there is no
+// library) into products summed along the last axis.
 //
 //   y[..., i, j] = sum over k of a[..., i, 1, k] * b[..., 1, j, k]
+//
+// Products and sums of 16-bit floats are f32, rounded once.
 
 #include <algorithm>
 #include <numeric>
@@ -21,10 +23,12 @@ class Product : Expansion {
   using Expansion::Expansion;
 
   ValueId build() {
-    const ValueId a = along_k(in(0), node_.attrs.i("transpose_a") == 1, 1);
-    const ValueId b = along_k(in(1), node_.attrs.i("transpose_b") == 0, 2);
+    const DType dtype = type(node_.output).dtype, compute = is_float(dtype) ? compute_type(dtype) : dtype;
+    const ValueId a = cast(along_k(in(0), node_.attrs.i("transpose_a") == 1, 1), compute);
+    const ValueId b = cast(along_k(in(1), node_.attrs.i("transpose_b") == 0, 2), compute);
     const ValueId products = node(ScalarOp::mul, {a, b});
-    return reshape(reduce(TensorOp::reduce_sum, products, type(products).shape.size() - 1), type(node_.output).shape);
+    const ValueId sums = cast(reduce(TensorOp::reduce_sum, products, type(products).shape.size() - 1), dtype);
+    return reshape(sums, type(node_.output).shape);
   }
 
  private:
@@ -48,17 +52,25 @@ class Product : Expansion {
 
 }  // namespace
 
-Result<bool> expand_products(Graph& graph, const PassContext& context) {
+bool is_computed_by_library(const PassContext& context,
+                            const std::function<bool(const ir::LibraryCapabilities&)>& computes) {
   const std::vector<const ir::LibraryCapabilities*> libraries = ir::libraries_of(context.target);
-  const auto is_computed = [&](DType dtype) {
-    return std::any_of(libraries.begin(), libraries.end(), [&](const ir::LibraryCapabilities* library) {
-      return !unsupported_reason(*library, TensorOp::matmul, compute_type(dtype));
-    });
-  };
+  return std::any_of(libraries.begin(), libraries.end(), [&](const ir::LibraryCapabilities* library) {
+    return (library->is_built_in || context.options.use_library) && computes(*library);
+  });
+}
+
+bool is_library_product(const PassContext& context, DType dtype) {
+  return is_computed_by_library(context, [&](const ir::LibraryCapabilities& library) {
+    return !unsupported_reason(library, TensorOp::matmul, compute_type(dtype));
+  });
+}
+
+Result<bool> expand_products(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph);
   rewriter.walk([&](NodeId id) {
     const Node node = graph.nodes[id];
-    if (!(node.op == TensorOp::matmul) || is_computed(graph.type(node.output).dtype)) return;
+    if (!(node.op == TensorOp::matmul) || is_library_product(context, graph.type(node.output).dtype)) return;
     rewriter.replace(node.output, Product(graph, node).build());
   });
   return rewriter.changed();

@@ -56,8 +56,11 @@ Result<bool> space_to_depth(ir::Graph& graph, const PassContext& context);
 // Decomposes the pools that no library of the target computes (ir/library/capabilities.h), or may be asked for. It runs
 // after channels_last, which decides whether a max_pool is a small window. Required: nothing else computes these pools.
 Result<bool> expand_pools(ir::Graph& graph, const PassContext& context);
-// Decomposes matmul of types that no library of the target has, integers on a GPU, into a sum of products. Required:
-// nothing else computes it.
+// Decomposes the convolutions that no library of the target computes, or may be asked for, into a product of patches
+// and filters. Required: nothing else computes them.
+Result<bool> expand_convolutions(ir::Graph& graph, const PassContext& context);
+// Decomposes matmul that no library of the target has (integers on a GPU), or may be asked for, into a sum of products.
+// Required: nothing else computes it.
 Result<bool> expand_products(ir::Graph& graph, const PassContext& context);
 // Where the target's libraries are slow at it: turns a conv with one filter per channel into a sum of moved inputs,
 // which is generated code.
@@ -75,6 +78,13 @@ Result<bool> own_outputs(ir::Graph& graph, const PassContext& context);
 // is set, the time of converting constants is added to it.
 Result<ir::Graph> with_precision(const ir::Graph& graph, DType to, double* weights_ms = nullptr);
 
+// Whether `computes` holds of a library of the target that may be asked.
+bool is_computed_by_library(const PassContext& context,
+                            const std::function<bool(const ir::LibraryCapabilities&)>& computes);
+// Whether a library of the target multiplies matrices of the type, and may be asked for it.
+bool is_library_product(const PassContext& context, DType dtype);
+// Whether unroll_depthwise takes the conv.
+bool will_unroll(const ir::Graph& graph, const ir::Node& conv, const PassContext& context);
 // Whether a library of the target computes such an attention, and may be asked for it.
 bool is_library_attention(const PassContext& context, const ir::AttentionShape& shape);
 

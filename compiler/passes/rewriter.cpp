@@ -41,6 +41,23 @@ ir::IdVector<ir::ValueId, int> use_counts(const ir::Graph& graph) {
 using ir::TensorOp;
 using ir::ValueId;
 
+ValueId Expansion::windows(ValueId v, std::size_t axis, const ir::PoolAxis& a, ValueId padding) {
+  const DType counts = counter(a.in);
+  const auto steps = [&](std::size_t line, const Dim& extent, int64_t step) {
+    return node(ScalarOp::mul, {count(2, line, extent, counts), number(counts, static_cast<double>(step))});
+  };
+  const ValueId table = node(ScalarOp::add, {steps(0, a.out, a.stride), steps(1, a.kernel, a.dilation)});
+  const Dim after = max((a.out - 1) * a.stride + a.dilated_extent() - (a.before + a.in), 0);
+  if (!Dim(a.before).is(0) || !after.is(0)) {
+    const Shape none(type(v).shape.size(), 0);
+    v = node(TensorOp::pad, {v, padding},
+             {{"before", with(none, axis, a.before)},
+              {"after", with(none, axis, after)},
+              {"mode", std::string("constant")}});
+  }
+  return node(TensorOp::gather, {v, table}, {{"axis", static_cast<int64_t>(axis)}});
+}
+
 ValueId Expansion::least_or_greatest(DType dtype, bool greatest) {
   if (is_float(dtype)) return number(dtype, greatest ? HUGE_VAL : -HUGE_VAL);
   Tensor value = *Tensor::make(dtype, {});

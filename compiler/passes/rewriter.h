@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ir/graph/graph.h"
+#include "ir/library/capabilities.h"
 #include "ir/ops/op.h"
 
 namespace fusec::compiler {
@@ -92,6 +93,9 @@ class Expansion {
     shape[axis] = extent;
     return node(TensorOp::iota, {}, {{"shape", shape}, {"axis", static_cast<int64_t>(axis)}, {"dtype", dtype}});
   }
+  // The elements that sliding windows along one axis of v read: an axis of windows, then one of places of a window.
+  // What lies in the padding is `padding`, a scalar.
+  ValueId windows(ValueId v, std::size_t axis, const ir::PoolAxis& window, ValueId padding);
   // The least (greatest) value of an integer dtype, minus (plus) infinity of a float dtype.
   ValueId least_or_greatest(DType dtype, bool greatest);
   // An extent as a number of the dtype of v.

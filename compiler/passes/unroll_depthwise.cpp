@@ -123,13 +123,18 @@ bool is_fast_depthwise(const Target& target) {
 
 }  // namespace
 
+bool will_unroll(const Graph& graph, const Node& conv, const PassContext& context) {
+  const auto& disabled = context.options.disabled_passes;
+  return is_depthwise(graph, conv) && !is_fast_depthwise(context.target) &&
+         std::find(disabled.begin(), disabled.end(), "unroll_depthwise") == disabled.end();
+}
+
 Result<bool> unroll_depthwise(Graph& graph, const PassContext& context) {
-  if (is_fast_depthwise(context.target)) return false;
   Rewriter rewriter(graph);
   Status status;
   rewriter.walk([&](NodeId id) {
     const Node node = graph.nodes[id];
-    if (!status.ok() || !is_depthwise(graph, node)) return;
+    if (!status.ok() || !will_unroll(graph, node, context)) return;
     Result<ValueId> sum = Unrolled(graph, node).build();
     if (sum.ok()) {
       rewriter.replace(node.output, *sum);

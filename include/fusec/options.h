@@ -47,9 +47,9 @@ struct FUSEC_API Options {
   int stop_after_passes = -1;  // run only so many passes of the optimizer (bisection); -1: all
   std::string dump_dir;        // when set, every stage writes its text there
   bool verify_each_pass = false;
-  bool fuse = true;  // false: one kernel per op, to see what fusion changes
-  bool use_library = true;  // false: plain loops in place of oneDNN; on a GPU generated code, which is slow
-  std::string target;       // "x86-64-v3": compile for this level, which the machine must have; empty: this machine
+  bool fuse = true;            // false: one kernel per op, to see what fusion changes
+  bool use_library = true;     // false: plain loops in place of oneDNN; on a GPU generated code, which is slow
+  std::string target;          // "x86-64-v3": compile for this level, which the machine must have; empty: this machine
   std::string device = "cpu";  // "cpu", "cuda" or "cuda:1"
   Codegen codegen = Codegen::automatic;
   Specialize specialize = Specialize::off;

@@ -129,8 +129,10 @@ Result<Machine> open_gpu(const Device& device, const Options& options) {
   char name[256] = {};
   if (driver.cuDeviceGetName(name, sizeof(name) - 1, machine.context->device()) == CUDA_SUCCESS)
     machine.hardware = name;
-  // Pools and attentions become generated code where there is no cuDNN; convolutions are left to fail at bind.
-  if (options.use_library && !open_nvidia_library(kCudnn).ok()) std::erase(machine.target.libraries, "cudnn");
+  // What a library would compute becomes generated code where it is missing.
+  if (!options.use_library) return machine;
+  if (!open_nvidia_library(kCublasLt).ok()) std::erase(machine.target.libraries, "cublaslt");
+  if (!open_nvidia_library(kCudnn).ok()) std::erase(machine.target.libraries, "cudnn");
   return machine;
 }
 #else

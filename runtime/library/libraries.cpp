@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists the libraries of an engine in order of preference when it is opened. On the host: oneDNN where it is built in
 // and allowed, then the plain loops, which take every step. On a GPU: cuBLASLt, then cuDNN; a missing one causes a
-// warning, not an error.
+// warning, not an error, since the compiler writes out what it would compute.
 
 #include "runtime/cache/artifact.h"
 #include "runtime/library/interface/device_weights.h"
@@ -44,9 +44,11 @@ std::vector<std::shared_ptr<Library>> cuda_libraries(const Options& options,
     }
   };
 #if FUSEC_WITH_CUBLASLT
-  take(make_cublaslt_library(options, memory), "running without cuBLASLt, so without matrix products");
+  take(make_cublaslt_library(options, memory),
+       "running without cuBLASLt: matrix products are generated code, which is slow");
 #endif
-  take(make_cudnn_library(options, memory), "running without cuDNN, so without most convolutions and poolings");
+  take(make_cudnn_library(options, memory),
+       "running without cuDNN: convolutions become matrix products of patches, which is slow");
 #else
   (void)options, (void)memory;
 #endif

@@ -101,7 +101,7 @@ void declare_compiling(Flags& flags, ModelFlags& to) {
   flags.option("--precision", to.precision,
                "f16 or bf16: run an f32 model in it, inputs and outputs stay; f32: as the model says (default)");
   flags.flag("--no-library", to.no_library,
-             "plain loops in place of oneDNN; on a GPU convolutions and products are refused");
+             "plain loops in place of oneDNN; on a GPU, generated code in place of cuBLASLt and cuDNN, which is slow");
   flags.flag("--no-fusion", to.no_fusion, "one kernel per op");
   flags.option("--codegen", to.codegen, "auto (default), nvrtc or llvm: who makes a GPU's machine code");
   flags.option("--compile-limit", to.compile_limit,

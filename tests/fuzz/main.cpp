@@ -37,7 +37,7 @@ constexpr const char* kUsage = R"(usage: fuzz_graphs [options]
   --threads N          fix the threads of a run
   --target NAME        fix the target
   --numerics NAME      precise, exact or fast
-  --no-library         plain loops in place of oneDNN, always
+  --no-library         plain loops in place of oneDNN, generated code in place of a GPU's libraries, always
   --disable-pass NAME  leave this pass out (may be repeated)
   --device NAME        compile and run for this device, with tensors on the host: cuda:0
   --codegen NAME       of a GPU: nvrtc or llvm
@@ -129,7 +129,6 @@ Case make_case(const Settings& s, int64_t i) {
   if (!s.device.empty()) {
     c.setting.device = s.device;
     c.setting.target.clear();
-    c.setting.use_library = true;  // a GPU has no plain loops
     if (c.setting.call == Call::jit) c.setting.call = Call::session;
   }
   if (s.codegen == "nvrtc") c.setting.codegen = Codegen::nvrtc;
@@ -144,7 +143,7 @@ Case make_case(const Settings& s, int64_t i) {
 
 std::string describe(const Setting& s) {
   std::string out = s.numerics == Numerics::precise ? "precise" : s.numerics == Numerics::exact ? "exact" : "fast";
-  out += s.use_library ? "" : ", plain loops";
+  out += s.use_library ? "" : ", no library";
   if (!s.target.empty()) out += ", " + s.target;
   out += fmt::format(", {} threads", s.threads);
   out += s.kernel_evaluator         ? ", kernels evaluated"

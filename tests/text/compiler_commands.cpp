@@ -27,7 +27,8 @@ struct Setting {
   Options options;
 };
 
-// Words of the arguments: a target's name, "exact", "threads=8", or anything else, which is returned.
+// Words of the arguments: a target's name, "exact", "no_library", "no_cudnn" (behind the target), "threads=8", or
+// anything else, which is returned.
 Result<Setting> setting(const std::string& input, const std::string& args, std::vector<std::string>* rest = nullptr) {
   Setting s;
   FUSEC_ASSIGN(s.graph, ir::parse_graph(input));
@@ -39,6 +40,10 @@ Result<Setting> setting(const std::string& input, const std::string& args, std::
       FUSEC_ASSIGN(s.target, named_target(word));
     } else if (word == "exact") {
       s.options.numerics = Numerics::exact;
+    } else if (word == "no_library") {
+      s.options.use_library = false;
+    } else if (word == "no_cudnn") {
+      std::erase(s.target.libraries, "cudnn");
     } else if (word.starts_with("threads=")) {
       s.target.threads = std::stoi(word.substr(std::string_view("threads=").size()));
     } else if (word == "f16" || word == "bf16") {

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimize pass: decomposes the convolutions that no library of the target computes into a matrix product of patches.
+// A patch is what one position of the window reads, with zeros in the padding.
+//
+//   y[n, o..., f] = bias[f] + sum over t, c of patches[n, o..., t, c] * w[f, t, c]
+//   patches[n, o..., t, c] = padded[n, o * stride + t * dilation ..., c]
+//
+// Groups are a batch axis of the product. Where no library multiplies matrices either, sums of 16-bit types are f32 and
+// the result is rounded once.
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "compiler/partition/graph_names.h"
+#include "compiler/passes/passes.h"
+#include "compiler/passes/rewriter.h"
+#include "ir/library/capabilities.h"
+
+namespace fusec::compiler {
+namespace {
+
+using Axes = std::vector<int64_t>;
+
+class Convolution : Expansion {
+ public:
+  // `own_product`: no library multiplies matrices.
+  Convolution(Graph& graph, const Node& node, bool own_product)
+      : Expansion(graph, node),
+        last_(node.attrs.s("layout") == "last"),
+        spatial_(type(in(0)).shape.size() - 2),
+        groups_(node.attrs.i("groups")),
+        dtype_(type(in(0)).dtype),
+        compute_(own_product && is_float(dtype_) ? compute_type(dtype_) : dtype_) {}
+
+  ValueId build() {
+    const Shape out = last_ ? type(node_.output).shape : moved(type(node_.output).shape, 1, spatial_ + 1);
+    ValueId y = groups_ == 1 ? product(out) : product_of_groups(out);
+    if (node_.inputs.size() > 2) y = node(ScalarOp::add, {y, cast(in(2), compute_)});
+    y = cast(y, dtype_);
+    return last_ ? y : transpose(y, spatial_ + 1, 1);
+  }
+
+ private:
+  // The list with one item moved to another place.
+  template <class List>
+  static List moved(List list, std::size_t from, std::size_t to) {
+    const auto item = list[from];
+    list.erase(list.begin() + static_cast<std::ptrdiff_t>(from));
+    list.insert(list.begin() + static_cast<std::ptrdiff_t>(to), item);
+    return list;
+  }
+  ValueId transpose(ValueId v, const Axes& perm) {
+    return std::is_sorted(perm.begin(), perm.end()) ? v : node(TensorOp::transpose, {v}, {{"perm", perm}});
+  }
+  ValueId transpose(ValueId v, std::size_t from, std::size_t to) {
+    Axes perm(type(v).shape.size());
+    std::iota(perm.begin(), perm.end(), 0);
+    return transpose(v, moved(perm, from, to));
+  }
+  static Dim volume(const Shape& shape, std::size_t from, std::size_t to) {
+    Dim all = 1;
+    for (std::size_t i = from; i < to; ++i) all = all * shape[i];
+    return all;
+  }
+
+  // [n, o..., t..., c]
+  ValueId patches() {
+    const auto &strides = node_.attrs.ints("strides"), &pads = node_.attrs.ints("pads"),
+               &dilations = node_.attrs.ints("dilations");
+    const Shape &filter = type(in(1)).shape, &out = type(node_.output).shape;
+    ValueId v = last_ ? in(0) : transpose(in(0), 1, spatial_ + 1);
+    for (std::size_t i = spatial_; i-- > 0;) {
+      const Shape shape = type(v).shape;
+      const int64_t window = filter[i + 2].value();
+      const ir::PoolAxis axis{shape[i + 1], out[i + (last_ ? 1 : 2)], window, strides[i], dilations[i],
+                              pads[i],      pads[i + spatial_]};
+      const bool whole = window == 1 && strides[i] == 1 && pads[i] == 0 && pads[i + spatial_] == 0;
+      v = whole ? reshape(v, inserted(shape, i + 2, 1)) : windows(v, i + 1, axis, number(dtype_, 0));
+    }
+    Axes perm{0};
+    for (std::size_t i = 0; i < spatial_; ++i) perm.push_back(static_cast<int64_t>(2 * i + 1));
+    for (std::size_t i = 0; i < spatial_; ++i) perm.push_back(static_cast<int64_t>(2 * i + 2));
+    perm.push_back(static_cast<int64_t>(2 * spatial_ + 1));
+    return cast(transpose(v, perm), compute_);
+  }
+
+  // [f, t..., c]
+  ValueId filters() { return cast(transpose(in(1), 1, spatial_ + 1), compute_); }
+
+  ValueId multiply(ValueId a, ValueId b) {
+    return node(TensorOp::matmul, {a, b}, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{1}}});
+  }
+
+  ValueId product(const Shape& out) {
+    const ValueId a = patches(), w = filters();
+    const Shape from = type(a).shape, filter = type(w).shape;
+    const Dim depth = volume(from, spatial_ + 1, from.size());
+    const ValueId y = multiply(reshape(a, {volume(from, 0, spatial_ + 1), depth}), reshape(w, {filter[0], depth}));
+    return reshape(y, out);
+  }
+
+  ValueId product_of_groups(const Shape& out) {
+    ValueId a = patches(), w = filters();
+    const Shape from = type(a).shape, filter = type(w).shape;
+    const Dim channels = filter.back(), of_group = *filter[0].exact_div(groups_);
+    const Dim depth = volume(from, spatial_ + 1, from.size() - 1) * channels, results = volume(from, 0, spatial_ + 1);
+    Shape split = from;
+    split.back() = groups_;
+    split.push_back(channels);
+    a = reshape(transpose(reshape(a, split), from.size() - 1, 0), {groups_, results, depth});
+    const ValueId y = multiply(a, reshape(w, {groups_, of_group, depth}));
+    return reshape(transpose(y, 0, 1), out);
+  }
+
+  const bool last_;
+  const std::size_t spatial_;
+  const int64_t groups_;
+  const DType dtype_, compute_;
+};
+
+// Whether a library of the target, which may be asked, computes the convolution.
+bool is_library_convolution(const Graph& graph, const Node& conv, const PassContext& context) {
+  const Shape& filter = graph.type(conv.inputs[1]).shape;
+  const auto is = [&](const char* name, int64_t value) {
+    const auto& list = conv.attrs.ints(name);
+    return std::all_of(list.begin(), list.end(), [&](int64_t v) { return v == value; });
+  };
+  const bool of_points =
+      std::all_of(filter.begin() + 2, filter.end(), [](const Dim& extent) { return extent.is(1); }) &&
+      is("strides", 1) && is("pads", 0) && conv.attrs.i("groups") == 1 && conv.attrs.s("layout") == "last";
+  return is_computed_by_library(context, [&](const ir::LibraryCapabilities& library) {
+    const DType compute = compute_type(graph.type(conv.output).dtype);
+    return !unsupported_reason(library, TensorOp::conv, compute) && (of_points || !library.conv.pointwise_only) &&
+           static_cast<int>(filter.size()) - 2 <= library.conv.max_spatial_axes;
+  });
+}
+
+// Whether patches can be listed: the window is known, and padding adds to the image.
+bool has_patches(const Graph& graph, const Node& conv) {
+  const Shape& filter = graph.type(conv.inputs[1]).shape;
+  const auto& pads = conv.attrs.ints("pads");
+  return std::all_of(filter.begin() + 2, filter.end(), [](const Dim& extent) { return extent.is_const(); }) &&
+         std::all_of(pads.begin(), pads.end(), [](int64_t pad) { return pad >= 0; }) &&
+         filter[0].exact_div(conv.attrs.i("groups")).has_value();
+}
+
+}  // namespace
+
+Result<bool> expand_convolutions(Graph& graph, const PassContext& context) {
+  Rewriter rewriter(graph);
+  rewriter.walk([&](NodeId id) {
+    const Node node = graph.nodes[id];
+    if (!(node.op == TensorOp::conv) || is_library_convolution(graph, node, context) ||
+        will_unroll(graph, node, context) || !has_patches(graph, node))
+      return;
+    const bool own_product = !is_library_product(context, graph.type(node.output).dtype);
+    rewriter.replace(node.output, Convolution(graph, node, own_product).build());
+  });
+  return rewriter.changed();
+}
+
+}  // namespace fusec::compiler
