@@ -5,6 +5,7 @@
 #include "fusec/device.h"
 #include "fusec/session.h"
 #include "runtime/device/device.h"
+#include "runtime/plan/state.h"
 #include "tests/environment.h"
 #include "tests/runtime/cuda_fake.h"
 
@@ -206,6 +207,43 @@ TEST(CudaLink, ManyConstantsGoUpTogether) {
   const auto out = session.run(std::span(&in, 1));
   ASSERT_TRUE(out.ok()) << out.status().str();
   EXPECT_EQ((*out)[0].as<float>()[0], 9);
+}
+
+// The sum of an input of two and the first two of `constant`, `small` behind it.
+Engine with_constants(FakeDriver& fake, std::vector<float> large, float small) {
+  runtime_test::ProgramBuilder b;
+  const ir::AllocId x = b.input("x"), y = b.output("y");
+  const ir::AllocId first = b.constant(std::move(large));
+  b.constant({small});
+  b.launch(b.kernel({"k", 2, 1, runtime_test::add, {}, 0, false, {}}),
+           {runtime_test::flat(x, 2), runtime_test::flat(first, 1 << 18), runtime_test::flat(y)});
+  return *gpu_engine(b, fake);
+}
+
+TEST(CudaLink, EnginesShareLargeConstants) {
+  FakeDriver fake;
+  std::vector<float> values(1 << 18, 2.0f);
+  std::optional<Engine> first = with_constants(fake, values, 1), second = with_constants(fake, values, 3);
+  EXPECT_EQ(fake.count("cuMemcpyHtoD"), 3);  // the large one, and the small ones of both
+  const auto constants = [](const Engine& engine) -> const std::vector<Tensor>& {
+    return engine.state()->program().constants;
+  };
+  EXPECT_EQ(constants(*first)[0].data(), constants(*second)[0].data());
+  EXPECT_NE(constants(*first)[1].data(), constants(*second)[1].data());
+  values[77] = 5;  // between the elements that are compared first
+  const Engine other = with_constants(fake, values, 1);
+  EXPECT_EQ(fake.count("cuMemcpyHtoD"), 5);
+  first.reset();
+  {
+    Session session = *Session::create(*second);
+    const Tensor in = *Tensor::make(DType::f32, {2});
+    const auto out = session.run(std::span(&in, 1));
+    ASSERT_TRUE(out.ok()) << out.status().str();
+    EXPECT_EQ((*out)[0].as<float>()[0], 2);
+  }
+  second.reset();
+  const Engine again = with_constants(fake, std::vector<float>(1 << 18, 2.0f), 1);
+  EXPECT_EQ(fake.count("cuMemcpyHtoD"), 7);  // nobody had it any more
 }
 #endif
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packs constant weights on the host and uploads them to the GPU at bind, once per layout. The memory is freed with the
-// library instance.
+// last library instance that asked for it.
 
 #include "runtime/library/interface/device_weights.h"
 
+#include <algorithm>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 #include "ir/ops/cast.h"
@@ -12,27 +14,84 @@
 
 namespace fusec::runtime {
 
+struct DeviceWeights::Packed {
+  std::shared_ptr<DeviceMemory> memory;
+  void* address;
+  uint64_t sample;  // of the constant: its address may have been another's before
+  Packed(std::shared_ptr<DeviceMemory> from, void* at, uint64_t of)
+      : memory(std::move(from)), address(at), sample(of) {}
+  ~Packed() { memory->free(address); }
+  Packed(const Packed&) = delete;
+  Packed& operator=(const Packed&) = delete;
+};
+
+struct DeviceWeights::Registry {
+  std::mutex mutex;
+  std::map<Key, std::weak_ptr<const Packed>> packed;
+};
+
+DeviceWeights::Registry& DeviceWeights::registry() {
+  static auto* const all = new Registry;  // outlives Engines in static variables
+  return *all;
+}
+
+namespace {
+
+// Of up to 64 elements.
+uint64_t sample_of(const CallOperand& from) {
+  constexpr int64_t kElements = 64;
+  const int64_t count = product(from.dims), step = std::max<int64_t>(1, count / kElements);
+  const auto element = static_cast<int64_t>(size_of(from.dtype));
+  uint64_t out = static_cast<uint64_t>(count);
+  for (int64_t i = 0; i < count; i += step) {
+    int64_t at = 0, rest = i;
+    for (std::size_t axis = from.dims.size(); axis-- > 0; rest /= from.dims[axis])
+      at += rest % from.dims[axis] * from.strides[axis];
+    uint64_t word = 0;
+    std::memcpy(&word, static_cast<const char*>(from.constant) + at * element, static_cast<std::size_t>(element));
+    out = (out ^ word) * 0x9e3779b97f4a7c15;
+  }
+  return out;
+}
+
+}  // namespace
+
 DeviceWeights::~DeviceWeights() {
   for (void* memory : owned_) memory_->free(memory);
 }
 
 Result<void*> DeviceWeights::upload(const void* bytes, std::size_t size) {
   FUSEC_ASSIGN(void* const device, memory_->allocate(size));
-  owned_.push_back(device);
-  FUSEC_TRY(memory_->upload(device, bytes, size));
+  if (Status status = memory_->upload(device, bytes, size); !status.ok()) {
+    memory_->free(device);
+    return status;
+  }
   return device;
 }
 
-Result<void*> DeviceWeights::get(const CallOperand& from, const Extents& strides) {
-  const std::lock_guard lock(mutex_);
-  const Key key{from.constant, from.dims, from.strides, strides};
-  if (const auto it = packed_.find(key); it != packed_.end()) return it->second;
+Result<std::shared_ptr<const DeviceWeights::Packed>> DeviceWeights::pack(const CallOperand& from,
+                                                                         const Extents& strides) {
   const std::size_t element = size_of(from.dtype);
   std::vector<char> host(static_cast<std::size_t>(product(from.dims)) * element);
   strided_copy(host.data(), strides, from.constant, from.strides, from.dims, static_cast<int64_t>(element));
   FUSEC_ASSIGN(void* const device, upload(host.data(), host.size()));
-  packed_[key] = device;
-  return device;
+  return std::make_shared<const Packed>(memory_, device, sample_of(from));
+}
+
+Result<void*> DeviceWeights::get(const CallOperand& from, const Extents& strides) {
+  const std::lock_guard lock(mutex_);
+  const Key key{memory_->place(), from.constant, from.dims, from.strides, strides};
+  std::shared_ptr<const Packed>& mine = packed_[key];
+  if (mine) return mine->address;
+  const std::lock_guard all(registry().mutex);
+  std::weak_ptr<const Packed>& known = registry().packed[key];
+  mine = known.lock();
+  if (!mine || mine->sample != sample_of(from)) {
+    FUSEC_ASSIGN(mine, pack(from, strides));
+    known = mine;
+    std::erase_if(registry().packed, [](const auto& entry) { return entry.second.expired(); });
+  }
+  return mine->address;
 }
 
 Result<void*> DeviceWeights::filled(DType dtype, double value, int64_t count) {
@@ -46,6 +105,7 @@ Result<void*> DeviceWeights::filled(DType dtype, double value, int64_t count) {
     ir::store_double(dtype, host.data() + static_cast<std::size_t>(i) * element, value);
   }
   FUSEC_ASSIGN(void* const device, upload(host.data(), host.size()));
+  owned_.push_back(device);
   filled_[key] = device;
   return device;
 }

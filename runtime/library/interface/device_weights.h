@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The constants of an Engine in device memory, in the orders that libraries request: each is made once on the host and
-// then shared. The runtime implements the memory with its driver table, tests with host memory.
+// then shared by all Engines of the process that have the constant at the same address (runtime/run/cuda/constants.h).
+// The runtime implements the memory with its driver table, tests with host memory.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +22,8 @@ struct DeviceMemory {
   virtual Result<void*> allocate(std::size_t bytes) = 0;  // 256-byte aligned; out_of_memory
   virtual Status upload(void* device, const void* host, std::size_t bytes) = 0;
   virtual void free(void* device) = 0;
+  // The same for all that give memory of one GPU.
+  virtual const void* place() const { return this; }
   // The hardware, "NVIDIA H200, 132 SMs"; empty: unknown.
   virtual std::string device_name() const { return {}; }
 };
@@ -32,19 +35,25 @@ class DeviceWeights {
   DeviceWeights(const DeviceWeights&) = delete;
   DeviceWeights& operator=(const DeviceWeights&) = delete;
 
-  // The device address of the constant `from`, with `strides` that are dense in some order.
+  // The device address of the constant `from`, with `strides` that are dense in some order. The constant must live as
+  // long as this object.
   Result<void*> get(const CallOperand& from, const Extents& strides);
   // At least `count` elements with `value`.
   Result<void*> filled(DType dtype, double value, int64_t count);
 
  private:
-  using Key = std::tuple<const void*, Extents, Extents, Extents>;  // address, dims, strides, strides wanted
+  struct Packed;
+  // Of the device, address, dims, strides, strides wanted.
+  using Key = std::tuple<const void*, const void*, Extents, Extents, Extents>;
+  struct Registry;
+  static Registry& registry();
 
   Result<void*> upload(const void* bytes, std::size_t size);
+  Result<std::shared_ptr<const Packed>> pack(const CallOperand& from, const Extents& strides);
 
   std::shared_ptr<DeviceMemory> memory_;
   std::mutex mutex_;
-  std::map<Key, void*> packed_;
+  std::map<Key, std::shared_ptr<const Packed>> packed_;
   std::map<std::tuple<DType, double, int64_t>, void*> filled_;
   std::vector<void*> owned_;
 };

@@ -42,7 +42,7 @@ Result<bool> RunMemory::reserve(const ContextPtr& context, const Plan& plan) {
 Frame::Frame(ContextPtr context, PlanPtr plan, const RunMemory& memory, DeviceBuffer kept)
     : context_(std::move(context)),
       plan_(std::move(plan)),
-      constants_(static_cast<const Program&>(*plan_->loaded->device).constant_addresses),
+      constants_(static_cast<const Program&>(*plan_->loaded->device).constants.addresses),
       arena_(memory.arena.data()),
       kept_(std::move(kept)),
       status_(memory.status.data()),

@@ -36,6 +36,8 @@ class LibraryMemory final : public DeviceMemory {
     return context_->check(driver.cuStreamSynchronize(nullptr), "cuStreamSynchronize");
   }
 
+  const void* place() const override { return context_.get(); }
+
   std::string device_name() const override {
     char name[256] = "";
     int multiprocessors = 0;

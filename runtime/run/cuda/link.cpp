@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links for a GPU: loads each cubin, or its PTX if the driver refuses the cubin, resolves every function, and uploads
-// the constants into one allocation. Functions are loaded here, or by the bind that first needs them, and not at their
+// Links for a GPU: loads each cubin, or its PTX if the driver refuses the cubin, resolves every function, and has the
+// constants uploaded. Functions are loaded here, or by the bind that first needs them, and not at their
 // first launch, because a launch that loads code may wait for other work and cannot be captured.
 
 #include "runtime/run/cuda/link.h"
@@ -13,62 +13,7 @@
 namespace fusec::runtime::cuda {
 namespace {
 
-constexpr int64_t kPlainShared = 48 << 10;    // bytes of shared memory that a block may have without asking
-constexpr int64_t kChunk = int64_t{8} << 20;  // small constants go up together
-
-// Uploads constants into one allocation. Small constants are gathered in host memory and uploaded in chunks.
-class Upload {
- public:
-  Upload(const Context& context, const DeviceBuffer& to) : context_(context), to_(to) {}
-
-  Status add(const Tensor& constant, int64_t at) {
-    const auto bytes = static_cast<int64_t>(constant.bytes());
-    if (bytes == 0) return {};
-    if (bytes >= kChunk) return send(constant.data(), at, bytes);
-    if (at + bytes - first_ > kChunk) FUSEC_TRY(flush());
-    if (chunk_.empty()) first_ = at;
-    chunk_.resize(static_cast<std::size_t>(at + bytes - first_));
-    std::memcpy(chunk_.data() + (at - first_), constant.data(), static_cast<std::size_t>(bytes));
-    return {};
-  }
-
-  Status flush() {
-    if (!chunk_.empty()) FUSEC_TRY(send(chunk_.data(), first_, static_cast<int64_t>(chunk_.size())));
-    chunk_.clear();
-    return {};
-  }
-
- private:
-  Status send(const void* from, int64_t at, int64_t bytes) const {
-    const CUresult result = context_.driver().cuMemcpyHtoD(to_.address() + static_cast<CUdeviceptr>(at), from,
-                                                           static_cast<std::size_t>(bytes));
-    return context_.check(result, "cuMemcpyHtoD");
-  }
-
-  const Context& context_;
-  const DeviceBuffer& to_;
-  std::vector<std::byte> chunk_;
-  int64_t first_ = 0;  // where the chunk begins
-};
-
-Status upload_constants(Program& loaded, const std::vector<Tensor>& constants) {
-  std::vector<int64_t> offsets;
-  int64_t total = 0;
-  for (const Tensor& constant : constants) {
-    offsets.push_back(total);
-    total += round_up(static_cast<int64_t>(constant.bytes()), kDeviceAlignment);
-  }
-  FUSEC_ASSIGN(loaded.constants, DeviceBuffer::make(loaded.context, total));
-  Upload upload(*loaded.context, loaded.constants);
-  for (std::size_t i = 0; i < constants.size(); ++i) {
-    loaded.constant_addresses.push_back(loaded.constants.data() + offsets[i]);
-    FUSEC_TRY(upload.add(constants[i], offsets[i]));
-  }
-  FUSEC_TRY(upload.flush());
-  if (total == 0) return {};
-  // A copy from pageable memory may return before the device has finished it.
-  return loaded.context->check(loaded.context->driver().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
-}
+constexpr int64_t kPlainShared = 48 << 10;  // bytes of shared memory that a block may have without asking
 
 Status load_image(const Context& context, const void* image, CUlibrary& to) {
   const CUresult result = context.driver().cuLibraryLoadData(&to, image, nullptr, nullptr, 0, nullptr, nullptr, 0);
@@ -186,9 +131,11 @@ Result<std::shared_ptr<const LoadedProgram>> link(ir::Program program, const Art
     loaded->kernels[id] = *std::move(kernel);
   }
   const Clock::time_point start = Clock::now();
-  if (Status status = upload_constants(*device, loaded->program.constants); !status.ok()) {
-    return std::move(status).with_note("while moving the model's constants to " + device->context->name());
+  Result<DeviceConstants> constants = upload_constants(device->context, loaded->program.constants);
+  if (!constants.ok()) {
+    return std::move(constants).status().with_note("while moving the model's constants to " + device->context->name());
   }
+  device->constants = std::move(constants).value();
   if (upload_ms != nullptr) *upload_ms += milliseconds(Clock::now() - start);
   loaded->device = std::move(device);
   return std::shared_ptr<const LoadedProgram>(std::move(loaded));

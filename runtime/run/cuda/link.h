@@ -12,6 +12,7 @@
 #include "runtime/device/cuda/handles.h"
 #include "runtime/library/interface/device_weights.h"
 #include "runtime/link/link.h"
+#include "runtime/run/cuda/constants.h"
 #include "runtime/run/runner.h"
 
 namespace fusec::runtime::cuda {
@@ -28,8 +29,7 @@ class Program final : public DeviceProgram {
   std::string name() const override;
 
   ContextPtr context;
-  DeviceBuffer constants;
-  std::vector<void*> constant_addresses;  // by index in ir::Program::constants
+  DeviceConstants constants;  // of ir::Program::constants
 };
 
 // As runtime::link. Functions are loaded here or by a bind, none at its first launch. PTX is taken where the driver

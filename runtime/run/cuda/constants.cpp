@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Moves constants to a GPU. Small ones are gathered in host memory and go up together; each large one has memory of its
+// own, by which the Programs of a process find it.
+
+#include "runtime/run/cuda/constants.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "runtime/device/host/memory.h"
+#include "runtime/library/interface/library.h"
+
+namespace fusec::runtime::cuda {
+namespace {
+
+constexpr std::size_t kLarge = std::size_t{256} << 10;  // bytes
+
+Status upload(const Context& context, const DeviceBuffer& to, const void* from, std::size_t bytes) {
+  return context.check(context.driver().cuMemcpyHtoD(to.address(), from, bytes), "cuMemcpyHtoD");
+}
+
+// Places small constants behind each other, uploads them at once, and fills in their addresses.
+Status upload_small(const ContextPtr& context, const std::vector<Tensor>& constants, DeviceConstants& out) {
+  std::vector<int64_t> offsets(constants.size(), -1);
+  int64_t total = 0;
+  for (std::size_t i = 0; i < constants.size(); ++i) {
+    if (constants[i].bytes() >= kLarge) continue;
+    offsets[i] = total;
+    total += round_up(static_cast<int64_t>(constants[i].bytes()), kDeviceAlignment);
+  }
+  FUSEC_ASSIGN(out.small, DeviceBuffer::make(context, total));
+  std::vector<std::byte> together(static_cast<std::size_t>(total));
+  for (std::size_t i = 0; i < constants.size(); ++i) {
+    if (offsets[i] < 0) continue;
+    out.addresses[i] = out.small.data() + offsets[i];
+    if (constants[i].bytes() > 0) std::memcpy(together.data() + offsets[i], constants[i].data(), constants[i].bytes());
+  }
+  return total == 0 ? Status() : upload(*context, out.small, together.data(), together.size());
+}
+
+// What must be equal for two constants to be the same, as far as that is found out fast.
+struct Likeness {
+  const Context* context;
+  DType dtype;
+  std::vector<int64_t> shape;
+  uint64_t sample;  // of its bytes
+  auto operator<=>(const Likeness&) const = default;
+};
+
+Likeness likeness_of(const Context& context, const Tensor& constant) {
+  constexpr std::size_t kWords = 64;
+  const auto* bytes = static_cast<const std::byte*>(constant.data());
+  const std::size_t last = constant.bytes() - sizeof(uint64_t);
+  uint64_t sample = 0;
+  for (std::size_t i = 0; i < kWords; ++i) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes + last / (kWords - 1) * i, sizeof(word));
+    sample = (sample ^ word) * 0x9e3779b97f4a7c15;
+  }
+  return {&context, constant.dtype(), constant.shape(), sample};
+}
+
+struct Registry {
+  std::mutex mutex;
+  std::multimap<Likeness, std::weak_ptr<const DeviceConstant>> constants;
+};
+Registry& registry() {
+  static auto* const all = new Registry;  // outlives Engines in static variables
+  return *all;
+}
+
+bool is_same(const Tensor& a, const Tensor& b) {
+  return a.data() == b.data() || std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+}
+
+// With the registry locked.
+Result<std::shared_ptr<const DeviceConstant>> shared_constant(const ContextPtr& context, const Tensor& constant) {
+  auto& known = registry().constants;
+  const Likeness likeness = likeness_of(*context, constant);
+  const auto [begin, end] = known.equal_range(likeness);
+  for (auto it = begin; it != end; ++it) {
+    auto other = it->second.lock();
+    if (other && is_same(other->host, constant)) return other;
+  }
+  FUSEC_ASSIGN(DeviceBuffer memory, DeviceBuffer::make(context, static_cast<int64_t>(constant.bytes())));
+  FUSEC_TRY(upload(*context, memory, constant.data(), constant.bytes()));
+  auto made = std::make_shared<const DeviceConstant>(DeviceConstant{constant, std::move(memory)});
+  known.emplace(likeness, made);
+  return std::shared_ptr<const DeviceConstant>(std::move(made));
+}
+
+}  // namespace
+
+Result<DeviceConstants> upload_constants(const ContextPtr& context, std::vector<Tensor>& constants) {
+  DeviceConstants out;
+  out.addresses.resize(constants.size());
+  FUSEC_TRY(upload_small(context, constants, out));
+  {
+    const std::lock_guard lock(registry().mutex);
+    std::erase_if(registry().constants, [](const auto& known) { return known.second.expired(); });
+    for (std::size_t i = 0; i < constants.size(); ++i) {
+      if (constants[i].bytes() < kLarge) continue;
+      FUSEC_ASSIGN(auto constant, shared_constant(context, constants[i]));
+      constants[i] = constant->host;
+      out.addresses[i] = constant->memory.data();
+      out.shared.push_back(std::move(constant));
+    }
+  }
+  if (constants.empty()) return out;
+  // A copy from pageable memory may return before the device has finished it.
+  FUSEC_TRY(context->check(context->driver().cuStreamSynchronize(nullptr), "cuStreamSynchronize"));
+  return out;
+}
+
+}  // namespace fusec::runtime::cuda

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packed weights of several Engines, in host memory that plays a device's.
+#include "runtime/library/interface/device_weights.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "tests/runtime/host_device_memory.h"
+
+namespace fusec::runtime {
+namespace {
+
+CallOperand matrix(const std::vector<float>& values, int64_t rows, int64_t columns) {
+  CallOperand out;
+  out.dtype = DType::f32;
+  out.dims = {rows, columns}, out.strides = {columns, 1};
+  out.constant = values.data();
+  return out;
+}
+
+TEST(DeviceWeights, EnginesShareWhatIsPackedAlike) {
+  const auto memory = std::make_shared<testing::HostDeviceMemory>();
+  std::vector<float> values = {1, 2, 3, 4, 5, 6};
+  std::optional<DeviceWeights> first(memory), second(memory);
+  const CallOperand from = matrix(values, 2, 3);
+  const auto* packed = static_cast<const float*>(*first->get(from, {1, 2}));
+  EXPECT_EQ(*first->get(from, {1, 2}), packed);
+  EXPECT_EQ(*second->get(from, {1, 2}), packed);
+  EXPECT_EQ(packed[1], 4);
+  EXPECT_NE(*second->get(from, {3, 1}), packed);  // in another order
+  EXPECT_EQ(memory->made, 2);
+  first.reset();
+  EXPECT_EQ(memory->alive, 2);
+  EXPECT_EQ(packed[5], 6);
+  second.reset();
+  EXPECT_EQ(memory->alive, 0);
+}
+
+TEST(DeviceWeights, AnAddressThatWasAnothersIsPackedAgain) {
+  const auto memory = std::make_shared<testing::HostDeviceMemory>();
+  std::vector<float> values = {1, 2, 3, 4, 5, 6};
+  DeviceWeights first(memory), second(memory);
+  void* const packed = *first.get(matrix(values, 2, 3), {1, 2});
+  values[4] = 7;
+  const void* const again = *second.get(matrix(values, 2, 3), {1, 2});
+  EXPECT_NE(again, packed);
+  EXPECT_EQ(static_cast<const float*>(again)[3], 7);
+}
+
+TEST(DeviceWeights, DevicesHaveTheirOwn) {
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6};
+  const auto one = std::make_shared<testing::HostDeviceMemory>(), other = std::make_shared<testing::HostDeviceMemory>();
+  DeviceWeights first(one), second(other);
+  EXPECT_NE(*first.get(matrix(values, 2, 3), {1, 2}), *second.get(matrix(values, 2, 3), {1, 2}));
+  EXPECT_EQ(other->made, 1);
+}
+
+}  // namespace
+}  // namespace fusec::runtime
