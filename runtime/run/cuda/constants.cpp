@@ -31,13 +31,13 @@ Status upload_small(const ContextPtr& context, const std::vector<Tensor>& consta
     total += round_up(static_cast<int64_t>(constants[i].bytes()), kDeviceAlignment);
   }
   FUSEC_ASSIGN(out.small, DeviceBuffer::make(context, total));
-  std::vector<std::byte> together(static_cast<std::size_t>(total));
+  std::vector<std::byte> gathered(static_cast<std::size_t>(total));
   for (std::size_t i = 0; i < constants.size(); ++i) {
     if (offsets[i] < 0) continue;
     out.addresses[i] = out.small.data() + offsets[i];
-    if (constants[i].bytes() > 0) std::memcpy(together.data() + offsets[i], constants[i].data(), constants[i].bytes());
+    if (constants[i].bytes() > 0) std::memcpy(gathered.data() + offsets[i], constants[i].data(), constants[i].bytes());
   }
-  return total == 0 ? Status() : upload(*context, out.small, together.data(), together.size());
+  return total == 0 ? Status() : upload(*context, out.small, gathered.data(), gathered.size());
 }
 
 // What must be equal for two constants to be the same, as far as that is found out fast.
