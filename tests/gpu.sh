@@ -81,7 +81,7 @@ part_verify() {
       [ "$precision" = f32 ] || [ "$(dirname "$model")" = models ] || continue
       against=evaluator
       [ "$precision" != f32 ] || [ "$(dirname "$model")" != models ] || against=cpu
-      for how in ${HOW:-nvrtc}; do
+      for how in ${HOW:-llvm}; do
         spawn "verify.$name.$precision.$how.${GRAPH:-on}" 200 "$fusec" verify "$model" --random-weights 0 --device cuda:0 \
           --reference "$against" --precision "$precision" --codegen "$how" "${graph[@]}" --json
       done
@@ -164,7 +164,7 @@ part_sweep() {
   for part in ${SWEEP_PARTS:-rows odd groups sums perms}; do
     # shellcheck disable=SC2086
     python3 tests/sweep.py write "$graphs/$part" --parts "$part" --by-family ${SWEEP_FLAGS---coarse} >>"$out/sweep.log"
-    for how in ${HOW:-nvrtc}; do
+    for how in ${HOW:-llvm}; do
       for graph in "$graphs/$part"/*/*.fir; do JOBS=$(nproc) waiting compile_for_sweep "$how" "$graph"; done
       wait
       for family in "$graphs/$part"/*; do
@@ -255,7 +255,7 @@ part_peer_patterns() {
 part_conformance() {
   local folder how
   for folder in cases/*; do
-    for how in ${HOW:-nvrtc}; do
+    for how in ${HOW:-llvm}; do
       run "conformance.$(basename "$folder").$how" 300 "$fusec" conformance "$folder" --device cuda:0 --codegen "$how" --jobs 14 --json
     done
   done

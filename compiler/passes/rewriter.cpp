@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Helpers for passes of the optimize stage: counts the uses of values, for passes that may rewrite only values with a
-// single use, makes the ends of a dtype's range, and emits the slice and pad that select what one tap of every window
-// reads, for passes that unroll convolutions and pools.
+// single use, makes the ends of a dtype's range, and emits what sliding windows read: the elements of one tap, as a
+// slice and a pad, or whole windows along an axis, as a gather.
 
 #include "compiler/passes/rewriter.h"
 

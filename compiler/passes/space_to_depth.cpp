@@ -192,17 +192,16 @@ bool has_few_channels(const Graph& graph, const Node& node) {
   return true;
 }
 
-bool is_slow(const Target& target) {
-  const std::vector<const ir::LibraryCapabilities*> libraries = ir::libraries_of(target);
-  return std::any_of(libraries.begin(), libraries.end(), [](const ir::LibraryCapabilities* library) {
-    return ir::contains(library->ops, TensorOp::conv) && library->conv.is_slow_on_few_channels;
+bool is_slow(const PassContext& context) {
+  return is_computed_by_library(context, [](const ir::LibraryCapabilities& library) {
+    return ir::contains(library.ops, TensorOp::conv) && library.conv.is_slow_on_few_channels;
   });
 }
 
 }  // namespace
 
 Result<bool> space_to_depth(Graph& graph, const PassContext& context) {
-  if (!is_slow(context.target) || context.options.numerics == Numerics::exact) return false;
+  if (!is_slow(context) || context.options.numerics == Numerics::exact) return false;
   Rewriter rewriter(graph);
   Status status;
   rewriter.walk([&](NodeId id) {

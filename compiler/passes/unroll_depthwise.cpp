@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "compiler/partition/graph_names.h"
@@ -124,9 +125,10 @@ bool is_fast_depthwise(const Target& target) {
 }  // namespace
 
 bool will_unroll(const Graph& graph, const Node& conv, const PassContext& context) {
-  const auto& disabled = context.options.disabled_passes;
-  return is_depthwise(graph, conv) && !is_fast_depthwise(context.target) &&
-         std::find(disabled.begin(), disabled.end(), "unroll_depthwise") == disabled.end();
+  const auto& [disabled, last] = std::tie(context.options.disabled_passes, context.options.stop_after_passes);
+  const bool runs = std::find(disabled.begin(), disabled.end(), "unroll_depthwise") == disabled.end() &&
+                    (last < 0 || last >= passes_up_to("unroll_depthwise"));
+  return runs && is_depthwise(graph, conv) && !is_fast_depthwise(context.target);
 }
 
 Result<bool> unroll_depthwise(Graph& graph, const PassContext& context) {

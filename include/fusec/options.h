@@ -18,9 +18,9 @@ namespace fusec {
 // NaN. fast: opt-in liberties; today what precise does. Generated kernels keep NaN in all of them.
 enum class Numerics : uint8_t { precise, exact, fast };
 
-// Who makes machine code for a GPU: NVRTC from CUDA C++, or LLVM from LLVM IR, whose PTX NVIDIA's assembler takes;
-// automatic: LLVM, which takes a third of the time, and NVRTC for what LLVM refuses, without LLVM or without an
-// assembler.
+// Who makes machine code for a GPU: NVRTC from CUDA C++, or LLVM from LLVM IR, whose PTX NVIDIA's assembler takes.
+// automatic: LLVM, which takes half of the time; NVRTC makes what LLVM refuses, and comes first where there is no LLVM
+// or no assembler.
 enum class Codegen : uint8_t { automatic, nvrtc, llvm };
 
 // Who decides how a library does a convolution or a matrix product. heuristic: the library. cached: the fastest that

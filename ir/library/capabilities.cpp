@@ -64,6 +64,7 @@ constexpr LibraryCapabilities kLibraries[] = {
      .ops = kProducts,
      .compute = kWide,
      .conv = {.max_spatial_axes = kAnyAxes, .pointwise_only = true},
+     .strides = {.scattered = false},
      .epilogues = kGpuEpilogues},
     {.name = "cudnn",
      .title = "cuDNN",

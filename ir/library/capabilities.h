@@ -2,7 +2,8 @@
 // What each library computes, as data: one row per library, the only place where a limit of a library stands. A Target
 // names the libraries of such a machine. Passes and partition decide by their rows what to leave to a library, and the
 // library itself (runtime/library) refuses by the same row. Rows are static, so that one machine can compile for
-// another: a library that is missing where a model runs is an error at bind, and never changes what is compiled.
+// another. A GPU that is opened has only the libraries that are there; a package that calls another is an error at
+// bind.
 #pragma once
 
 #include <algorithm>

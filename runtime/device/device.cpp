@@ -131,8 +131,8 @@ Result<Machine> open_gpu(const Device& device, const Options& options) {
     machine.hardware = name;
   // What a library would compute becomes generated code where it is missing.
   if (!options.use_library) return machine;
-  if (!open_nvidia_library(kCublasLt).ok()) std::erase(machine.target.libraries, "cublaslt");
-  if (!open_nvidia_library(kCudnn).ok()) std::erase(machine.target.libraries, "cudnn");
+  if (!FUSEC_WITH_CUBLASLT || !open_nvidia_library(kCublasLt).ok()) std::erase(machine.target.libraries, "cublaslt");
+  if (!FUSEC_WITH_CUDNN || !open_nvidia_library(kCudnn).ok()) std::erase(machine.target.libraries, "cudnn");
   return machine;
 }
 #else

@@ -35,7 +35,7 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// The code of each kernel as the writer prints it.
+// The code of each kernel as a writer prints it: of a GPU as CUDA C++, unless LLVM was asked for, which says the same.
 Status dump_code(const ir::Program& program, const Target& target, const Options& options) {
   if (options.dump_dir.empty()) return {};
   const bool cuda_text = target.kind == TargetKind::cuda && options.codegen != Codegen::llvm;
@@ -48,21 +48,25 @@ Status dump_code(const ir::Program& program, const Target& target, const Options
   return {};
 }
 
-// A target without loops of our own (a GPU) has nothing to take the place of a library.
-Status needs_no_library(const ir::Program& program, const Target& target, const Options& options) {
+// Refuses what no library of the target computes, or may be asked for, before code is made.
+Status check_libraries(const ir::Program& program, const Target& target, const Options& options) {
   const std::vector<const ir::LibraryCapabilities*> libraries = ir::libraries_of(target);
-  const bool has_loops = std::any_of(libraries.begin(), libraries.end(), [](const auto* l) { return l->is_built_in; });
-  if (has_loops || options.use_library) return {};
+  const auto is_computed = [&](const ir::LibraryStep& call) {
+    return std::any_of(libraries.begin(), libraries.end(), [&](const ir::LibraryCapabilities* library) {
+      return (library->is_built_in || options.use_library) && !unsupported_reason(*library, call.op, call.compute);
+    });
+  };
   for (const ir::Slot& slot : program.slots)
     for (const ir::Variant& variant : slot.variants)
-      for (const ir::Step& step : variant.candidates[static_cast<std::size_t>(variant.picked)].steps)
-        if (const auto* call = std::get_if<ir::LibraryStep>(&step.v)) {
-          return Status(StatusCode::unsupported,
-                        "on a GPU '" + std::string(ir::info(call->op).name) +
-                            "' is done by a library, and use_library = "
-                            "false (--no-library) asks for none; leave that out, or compile for a CPU")
-              .with_note("at " + step.origin);
-        }
+      for (const ir::Step& step : variant.candidates[static_cast<std::size_t>(variant.picked)].steps) {
+        const auto* call = std::get_if<ir::LibraryStep>(&step.v);
+        if (call == nullptr || is_computed(*call)) continue;
+        return Status(StatusCode::unsupported, "a '" + std::string(ir::info(call->op).name) +
+                                                   "' whose window is not known when it is compiled needs a library; "
+                                                   "give its filter as a constant, leave --no-library out, install "
+                                                   "cuDNN, or compile for a CPU")
+            .with_note("at " + step.origin);
+      }
   return {};
 }
 
@@ -154,7 +158,7 @@ Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options&
   }
   stats.stages = std::move(stages.times);
   stats.weights_ms = stages.weights_ms;
-  FUSEC_TRY(needs_no_library(parts.program, target, options));
+  FUSEC_TRY(check_libraries(parts.program, target, options));
   FUSEC_TRY(dump_code(parts.program, target, options));
   KernelCounts counts;
   const bool all = kernels == KernelSet::picked;

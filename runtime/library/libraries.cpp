@@ -45,10 +45,13 @@ std::vector<std::shared_ptr<Library>> cuda_libraries(const Options& options,
   };
 #if FUSEC_WITH_CUBLASLT
   take(make_cublaslt_library(options, memory),
-       "running without cuBLASLt: matrix products are generated code, which is slow");
+       "running without cuBLASLt: models compiled here have generated code in its place, which is slow, and packages "
+       "that "
+       "call it do not run");
 #endif
   take(make_cudnn_library(options, memory),
-       "running without cuDNN: convolutions become matrix products of patches, which is slow");
+       "running without cuDNN: models compiled here have matrix products of patches in place of convolutions, which is "
+       "slow, and packages that call it do not run");
 #else
   (void)options, (void)memory;
 #endif

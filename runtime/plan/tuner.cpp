@@ -52,7 +52,7 @@ class LibraryAlgorithms final : public Algorithms {
   Result<std::vector<double>> time(std::size_t number, bool is_default, bool quick, double best_us,
                                    TuningRow& row) override {
     FUSEC_ASSIGN(const std::unique_ptr<LibraryOp> op, bind(number, is_default));
-    row.workspace = static_cast<int64_t>(op->workspace_bytes());
+    row.workspace = static_cast<int64_t>(op->limited_bytes());
     return timed_.time(*op, quick, best_us);
   }
   Result<std::pair<std::vector<double>, std::vector<double>>> time_in_turn(std::size_t by_default, std::size_t other,
@@ -156,7 +156,7 @@ Result<TuneReport> tune(const LoadedProgram& loaded, const ResolvedProgram& reso
     };
   }
   FUSEC_ASSIGN(TuneReport report, measure_all(std::move(layers.works), tuning, limits, progress));
-  for (TunedLayer& layer : report.layers)
+  for (TunedLayer& layer : report.layers)  // what this Engine may take
     std::erase_if(layer.rows, [&](const TuningRow& row) { return row.workspace > tuning.workspace_limit(); });
   return report;
 }

@@ -43,13 +43,15 @@ struct LibraryRow {
 };
 
 constexpr LibraryRow kLibraryRows[] = {
-    {"NVRTC", open_nvidia<kNvrtc>, "nvrtcVersion", nvrtc_version, "kernels are compiled by LLVM"},
+    {"NVRTC", open_nvidia<kNvrtc>, "nvrtcVersion", nvrtc_version, "kernels that LLVM refuses fail"},
     {"PTX compiler", open_ptx_compiler, "nvPTXCompilerGetVersion", assembler_version,
      "nvJitLink assembles instead, to code that takes more registers"},
     {"nvJitLink", open_nvidia<kNvJitLink>, "nvJitLinkVersion", assembler_version,
-     "without the PTX compiler, no machine code by --codegen llvm"},
-    {"cuBLASLt", open_nvidia<kCublasLt>, "cublasLtGetVersion", cublaslt_version, "no matrix products on a GPU"},
-    {"cuDNN", open_nvidia<kCudnn>, "cudnnGetVersion", cudnn_version, "no convolutions and poolings on a GPU"},
+     "without the PTX compiler, NVRTC makes the machine code, or the driver"},
+    {"cuBLASLt", open_nvidia<kCublasLt>, "cublasLtGetVersion", cublaslt_version,
+     "matrix products on a GPU are generated code, which is slow"},
+    {"cuDNN", open_nvidia<kCudnn>, "cudnnGetVersion", cudnn_version,
+     "convolutions on a GPU are matrix products of patches, which is slow"},
 };
 
 }  // namespace

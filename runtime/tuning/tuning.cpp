@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace fusec::runtime {
@@ -68,6 +69,11 @@ const std::string& Tuning::scope_of_machine() {
 int64_t Tuning::flush_bytes() const {
   if (target_.kind == TargetKind::cuda) return target_.last_level_cache / 4 * 5;
   return std::clamp<int64_t>(2 * target_.l2_bytes * threads_, int64_t{1} << 20, int64_t{64} << 20);
+}
+
+int64_t Tuning::workspace_limit() const {
+  const bool limited = target_.kind == TargetKind::cuda;
+  return limited ? std::max<int64_t>(options_.workspace_limit, 0) : std::numeric_limits<int64_t>::max();
 }
 
 std::string Tuning::scope() {

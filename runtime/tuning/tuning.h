@@ -22,8 +22,9 @@ std::string tuning_call(const LibraryCall& call);
 // All else: the device, threads of a host, versions of the libraries, and the options that change what they may do.
 std::string tuning_scope(const Options& options, const Target& target, const LoadedProgram& loaded, int threads);
 
-// The workspace that measured algorithms may ask for, whatever Options::workspace_limit below it says: what a limit
-// allows is a part of what was measured. Times under higher limits have a scope of their own.
+// Algorithms are measured with up to this much workspace, also where Options::workspace_limit is lower. picks() leaves
+// out those above the limit, so one measurement serves all lower limits. Times under higher limits have a scope of
+// their own.
 inline constexpr int64_t kMeasuredWorkspace = int64_t{256} << 20;
 
 // Multiplications of the call, for an order of tuning.
@@ -51,9 +52,9 @@ class Tuning {
 
   Strategy strategy() const { return options_.strategy; }
   const Options& options() const { return options_; }
-  std::string scope();  // tuning_scope of this Engine
-  int64_t workspace_limit() const { return options_.workspace_limit; }
-  int64_t flush_bytes() const;  // that are read between two timed runs (runtime/tuning/timed_call.h)
+  std::string scope();              // tuning_scope of this Engine
+  int64_t workspace_limit() const;  // of a call: Options::workspace_limit on a GPU, none on a CPU
+  int64_t flush_bytes() const;      // that are read between two timed runs (runtime/tuning/timed_call.h)
 
   // What is known of a call (by its key), whatever the strategy.
   std::vector<TuningRow> rows(const std::string& call);

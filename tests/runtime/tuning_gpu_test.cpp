@@ -32,6 +32,7 @@ class CountedOp final : public LibraryOp {
     return algorithm_ == "fails" ? Status(StatusCode::device, "it fails to run") : Status();
   }
   std::size_t workspace_bytes() const override { return 100; }
+  std::size_t limited_bytes() const override { return 80; }
   std::string implementation() const override { return algorithm_; }
 
  private:

@@ -3,6 +3,7 @@
 // a value is widened, or its difference from the mean taken, in front of a barrier and behind it, and holds the 32-bit
 // results in between: twice the registers, to save one or two instructions.
 
+#include <llvm/ADT/MapVector.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/Instructions.h>
@@ -51,7 +52,7 @@ llvm::PreservedAnalyses SeparateHeldHalves::run(llvm::Function& function, llvm::
   }
   if (section == 0) return llvm::PreservedAnalyses::all();
   for (Instruction* value : halves) {
-    std::map<std::pair<const llvm::BasicBlock*, int>, std::vector<Instruction*>> users;
+    llvm::MapVector<std::pair<const llvm::BasicBlock*, int>, std::vector<Instruction*>> users;  // in a fixed order
     for (llvm::User* user : value->users()) {
       auto* at = llvm::cast<Instruction>(user);
       if (!llvm::isa<llvm::PHINode>(at) && sections.at(at) != sections.at(value))

@@ -19,7 +19,7 @@ namespace fusec::codegen {
 namespace {
 
 // Must be raised whenever the code written for any kernel changes.
-constexpr int kNvptxWriterVersion = 21;
+constexpr int kNvptxWriterVersion = 22;
 
 struct WrittenGpu {
   llvm::LLVMContext context;
@@ -68,6 +68,7 @@ std::string nvptx_emitter_key() {
 }
 
 // As with NVRTC (codegen/cuda/cuda.cpp): the bound on registers is asked for where the code does not keep to it.
+// Without an assembler the registers are not known, and the bound is always asked for.
 Result<Artifact> emit_nvptx(const ir::Kernel& kernel, const Target& target, const EmitOptions& options) {
   const auto emit = [&](bool bounded, bool& exceeds) {
     return contained<WrittenGpu>([&](WrittenGpu& written) -> Result<Artifact> {

@@ -86,7 +86,8 @@ Value* to_integer(Ir& ir, Value* f, bool is_signed, unsigned bits) {
 }
 
 // f32 lanes to bytes, four at a time, saturated; NaN becomes 0. ptxas makes one instruction of two conversions and
-// their packing. Null where that is not to be had. `rounding`: "rni" or "rzi".
+// their packing. Null for other types, for lanes that are no multiple of four, and before sm_80. `rounding`: "rni" or
+// "rzi".
 Value* packed_bytes(Ir& ir, DType to, Value* f, const char* rounding) {
   auto& b = ir.b;
   const int lanes = width_of(f);

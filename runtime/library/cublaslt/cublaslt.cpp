@@ -51,10 +51,11 @@ class CublasLtOp : public LibraryOp {
     return {};
   }
 
-  std::size_t workspace_bytes() const override {
+  std::size_t workspace_bytes() const override { return limited_bytes() == 0 ? 0 : limited_bytes() + kDeviceAlignment; }
+  std::size_t limited_bytes() const override {
     std::size_t bytes = 0;
     for (const Chosen& chosen : chosen_) bytes = std::max({bytes, chosen.wide.workspace, chosen.narrow.workspace});
-    return bytes == 0 ? 0 : bytes + kDeviceAlignment;
+    return bytes;
   }
   std::vector<int> may_alias() const override { return addend_ >= 0 ? std::vector<int>{addend_} : std::vector<int>{}; }
   std::string implementation() const override {
@@ -219,10 +220,9 @@ class CublasLtLibrary : public Library {
   // algorithm is listed under every limit that it keeps to.
   std::vector<LtAlgorithm> list(const Gemm& gemm) const {
     std::vector<LtAlgorithm> out = find_algorithms(*handle_, gemm, {workspace_, kWide}, 1);
-    for (LtAlgorithm& algo : find_algorithms(*handle_, gemm, {kWorkspace, kWide}, kMaxAlgorithms)) {
-      const auto same = [&](const LtAlgorithm& other) { return make_id(*handle_, other) == make_id(*handle_, algo); };
-      if (std::none_of(out.begin(), out.end(), same)) out.push_back(std::move(algo));
-    }
+    const std::string own = out.empty() ? "" : make_id(*handle_, out[0]);
+    for (LtAlgorithm& algo : find_algorithms(*handle_, gemm, {kWorkspace, kWide}, kMaxAlgorithms))
+      if (make_id(*handle_, algo) != own) out.push_back(std::move(algo));
     return out;
   }
 

@@ -44,6 +44,7 @@ class CudnnOp : public LibraryOp {
     const std::size_t bytes = recipe_.temporaries + recipe_.scratch;
     return bytes == 0 ? 0 : bytes + kDeviceAlignment;
   }
+  std::size_t limited_bytes() const override { return recipe_.scratch; }
   int64_t alignment(std::size_t arg) const override {
     const auto it = recipe_.alignments.find(static_cast<int>(arg));
     return it == recipe_.alignments.end() ? 1 : it->second;

@@ -59,6 +59,8 @@ class LibraryOp {
   // On a GPU the device is current and the stream may be capturing.
   virtual Status run(void* const* args, void* workspace, const ExecContext& context) const = 0;
   virtual std::size_t workspace_bytes() const { return 0; }
+  // Of these, the most that one call of the library asked for: what Options::workspace_limit bounds.
+  virtual std::size_t limited_bytes() const { return 0; }
   // The address of args[arg] must be a multiple of this many bytes, a power of two that divides its BoundArg::offset.
   // Memory of the caller that is not sufficiently aligned is copied.
   virtual int64_t alignment(std::size_t /*arg*/) const { return 1; }
