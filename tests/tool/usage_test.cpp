@@ -121,6 +121,14 @@ TEST(Usage, WithoutLibrariesProductsAreGeneratedCode) {
   const Outcome partition = w.fusec({"partition", product, "--no-library", "--target", "cuda:sm_90"});
   EXPECT_EQ(partition.code, 0);
   EXPECT_EQ(partition.out.find("matmul"), std::string::npos) << partition.out;
+  const std::string window = w.file("window.fir",
+                                    "graph @main(%x: f32[1, 8, 4], %w: f32[6, 4, K]) {\n"
+                                    "  %0 = conv %x, %w {strides = [1], pads = [0, 0], dilations = [1], groups = 1, "
+                                    "layout = \"last\"}: f32[1, 9 - K, 6]\n"
+                                    "  return %0 as \"z\"\n"
+                                    "}\n");
+  expect_one_line(w.fusec({"compile", window, "--no-library", "--target", "cuda:sm_90", "-o", w.path("x.fsc")}), 3,
+                  "'conv' whose window is not known");
   EXPECT_EQ(w.fusec({"compile", product, "--no-library", "-o", w.path("y.fsc")}).code, 0);
 }
 
