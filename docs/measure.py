@@ -231,17 +231,18 @@ def gpu_patterns(results):
 
 def gpu_models(results):
     rows, peers = [], results[PEER_TIMES]
+    shown = [how for how in PEERS if any(how in row for row in peers.values())]
     for name in gpu_names(results, "bench"):
         for precision in PRECISIONS:
             bench, again = (results.get(f"{what}.{name}.{precision}.json") for what in ("bench", "again"))
             for r in (bench or {"batches": []})["batches"]:
                 peer = peers.get(f"{name}/{precision}x{r['batch']}", {})
                 row = [name, f"{precision} x {r['batch']}", f"{r['median_ms']:.3f}"]
-                row += [f"{peer[how]:.3f}" if how in peer else "" for how in PEERS]
+                row += [f"{peer[how]:.3f}" if how in peer else "" for how in shown]
                 first = r["batch"] == 1 and again is not None
                 row += [str(r["launches"]), f"{bench['compile_ms']:.0f}", f"{again['ready_ms']:.0f}"] if first else [""] * 3
                 rows.append([*row, f"{r['host_us']:.1f}"])
-    head = ["model", "precision x batch", "fusec", *PEERS, "launches", "compile, ms", "ready, ms", "host, us"]
+    head = ["model", "precision x batch", "fusec", *shown, "launches", "compile, ms", "ready, ms", "host, us"]
     return rows and table(head, rows)
 
 
