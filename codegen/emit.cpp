@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The emit stage: chooses an emitter for a kernel (host LLVM, NVRTC or LLVM's NVPTX), computes the artifact's key and
-// runs the emitter. Builds without LLVM get stubs that answer `unsupported`.
+// runs the emitter. Builds without LLVM get stubs: of a GPU's, they answer `unsupported`; a CPU's kernels are left to
+// the evaluator.
 
 #include "codegen/emit.h"
 
+#include "codegen/artifact/evaluated.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/ptx/ptx.h"
 #include "ir/support/check.h"
@@ -23,9 +25,11 @@ constexpr bool kHasLlvm = false;
 Status no_llvm(const Target& target) {
   return Status(StatusCode::unsupported, "codegen llvm for target '" + target.name + "': this build has no LLVM");
 }
-std::string host_emitter_key() { return "none"; }
+std::string host_emitter_key() { return "evaluator"; }
 std::string nvptx_emitter_key() { return "none"; }
-Result<Artifact> emit_host(const ir::Kernel&, const Target& target, const EmitOptions&) { return no_llvm(target); }
+Result<Artifact> emit_host(const ir::Kernel& kernel, const Target&, const EmitOptions&) {
+  return make_evaluated(kernel);
+}
 Result<std::string> emit_host_text(const ir::Kernel&, const Target& target) { return no_llvm(target); }
 Result<Artifact> emit_nvptx(const ir::Kernel&, const Target& target, const EmitOptions&) { return no_llvm(target); }
 Result<std::string> emit_nvptx_text(const ir::Kernel&, const Target& target) { return no_llvm(target); }
@@ -75,6 +79,8 @@ std::string artifact_key(const ir::Kernel& kernel, const Target& target, Codegen
   return emitter_key(target, emitters(target, codegen).front()) + "\n" + codegen_key(target) + "\n" +
          ir::print(unnamed);
 }
+
+bool evaluates_kernels(const Target& target) { return !kHasLlvm && target.kind == TargetKind::cpu; }
 
 std::string emitter_version(const Target& target, Codegen codegen) {
   return emitter_key(target, emitters(target, codegen).front());

@@ -17,6 +17,10 @@ namespace fusec::codegen {
 // LLVM, then NVRTC where it is found; NVRTC first where nothing assembles PTX.
 std::vector<Codegen> emitters(const Target& target, Codegen codegen);
 
+// Whether nothing makes machine code for the target in this build, so that kernels are evaluated
+// (codegen/artifact/evaluated.h).
+bool evaluates_kernels(const Target& target);
+
 // Calls make(emitter) for each of emitters(target, options.codegen) until one accepts the kernel, and warns if that is
 // not the first. If none accepts it, returns the status of the first.
 template <class T, class Make>

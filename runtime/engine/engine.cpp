@@ -80,6 +80,8 @@ int compile_threads(const Options& options) {
 Result<runtime::Artifacts> emit_kernels(const ir::Program& program, const std::vector<ir::KernelId>& ids,
                                         const Target& target, const Options& options, runtime::KernelCounts& counts,
                                         const ir::Deadline& deadline) {
+  if (codegen::evaluates_kernels(target) && !ids.empty())
+    runtime::make_warn(options)("this build has no LLVM: kernels are evaluated, which is slow");
   const std::unique_ptr<runtime::KernelCache> cache = runtime::KernelCache::open(options);
   return runtime::obtain_kernels(program, ids, target, options.codegen, cache.get(), options.use_cache,
                                  compile_threads(options), runtime::make_warn(options), counts, deadline);

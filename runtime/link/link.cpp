@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "codegen/artifact/evaluated.h"
 #include "ir/support/check.h"
 
 namespace fusec::runtime {
@@ -19,6 +20,13 @@ namespace {
 Result<LoadedKernel> resolve(const codegen::Artifact& artifact, const std::byte* image) {
   LoadedKernel kernel;
   kernel.local_bytes = artifact.local_bytes;
+  if (codegen::is_evaluated(artifact)) {
+    FUSEC_ASSIGN(codegen::EvaluatedKernel evaluated, codegen::load_evaluated(artifact));
+    kernel.phases.push_back({.function = evaluated.function, .iterations = 1});
+    kernel.externs.push_back(evaluated.kernel.get());
+    kernel.code = std::move(evaluated.kernel);
+    return kernel;
+  }
   for (const codegen::ArtifactPhase& phase : artifact.phases) {
     FUSEC_CHECK(phase.offset < artifact.image.size()) << "an entry lies outside its image";
     auto function = reinterpret_cast<codegen::HostFunction>(reinterpret_cast<uintptr_t>(image) + phase.offset);
@@ -37,7 +45,7 @@ Result<LoadedKernel> load_alone(const codegen::Artifact& artifact) {
   FUSEC_ASSIGN(CodeMemory memory, CodeMemory::load(std::span(&image, 1)));
   auto code = std::make_shared<const CodeMemory>(std::move(memory));
   FUSEC_ASSIGN(LoadedKernel kernel, resolve(artifact, code->image(0)));
-  kernel.code = std::move(code);
+  if (kernel.code == nullptr) kernel.code = std::move(code);
   return kernel;
 }
 
