@@ -30,7 +30,7 @@ std::string nvptx_emitter_key() { return "none"; }
 Result<Artifact> emit_host(const ir::Kernel& kernel, const Target&, const EmitOptions&) {
   return make_evaluated(kernel);
 }
-Result<std::string> emit_host_text(const ir::Kernel&, const Target& target) { return no_llvm(target); }
+Result<std::string> emit_host_text(const ir::Kernel& kernel, const Target&) { return ir::print(kernel); }
 Result<Artifact> emit_nvptx(const ir::Kernel&, const Target& target, const EmitOptions&) { return no_llvm(target); }
 Result<std::string> emit_nvptx_text(const ir::Kernel&, const Target& target) { return no_llvm(target); }
 Result<std::string> emit_nvptx_ptx(const ir::Kernel&, const Target& target) { return no_llvm(target); }

@@ -53,7 +53,8 @@ Result<Artifact> emit_with(Codegen emitter, const ir::Kernel& kernel, const Targ
                            const EmitOptions& options = {});
 // The same by the first emitter that takes the kernel.
 Result<Artifact> emit(const ir::Kernel& kernel, const Target& target, const EmitOptions& options = {});
-// Only the writer's text: LLVM IR for a CPU and for Codegen::llvm, else CUDA C++. Needs no CUDA library.
+// Only the writer's text: LLVM IR for a CPU (where kernels are evaluated, the kernel) and for Codegen::llvm, else CUDA
+// C++. Needs no CUDA library.
 Result<std::string> emit_text(const ir::Kernel& kernel, const Target& target, Codegen codegen = Codegen::automatic);
 // The PTX that LLVM generates for a GPU target.
 Result<std::string> emit_ptx(const ir::Kernel& kernel, const Target& target);
