@@ -77,7 +77,8 @@ class FUSEC_API GraphBuilder {
   GraphBuilder& operator=(GraphBuilder&&) noexcept;
 
   Var input(std::string name, DType dtype, Shape shape);
-  Var constant(const Tensor& data);  // shares the memory
+  // Shares the memory, which must not change while the Model or an Engine of it lives.
+  Var constant(const Tensor& data);
   Var constant(DType dtype, double value);
   void output(std::string name, Var value);
   // The model so far. invalid_argument with every mistake made: the first as the message, the others as notes.

@@ -48,6 +48,26 @@ TEST(DeviceWeights, AnAddressThatWasAnothersIsPackedAgain) {
   EXPECT_EQ(static_cast<const float*>(again)[3], 7);
 }
 
+struct FailingMemory : testing::HostDeviceMemory {
+  Status upload(void* device, const void* host, std::size_t bytes) override {
+    return fails ? Status(StatusCode::device, "it fails") : HostDeviceMemory::upload(device, host, bytes);
+  }
+  bool fails = false;
+};
+
+TEST(DeviceWeights, AFailureKeepsNothing) {
+  const auto memory = std::make_shared<FailingMemory>();
+  std::vector<float> values = {1, 2, 3, 4, 5, 6};
+  DeviceWeights first(memory), second(memory);
+  (void)*first.get(matrix(values, 2, 3), {1, 2});
+  values[4] = 7;
+  memory->fails = true;
+  for (int time = 0; time < 2; ++time) EXPECT_FALSE(second.get(matrix(values, 2, 3), {1, 2}).ok());
+  EXPECT_EQ(memory->alive, 1);
+  memory->fails = false;
+  EXPECT_EQ(static_cast<const float*>(*second.get(matrix(values, 2, 3), {1, 2}))[3], 7);
+}
+
 TEST(DeviceWeights, DevicesHaveTheirOwn) {
   const std::vector<float> values = {1, 2, 3, 4, 5, 6};
   const auto one = std::make_shared<testing::HostDeviceMemory>(), other = std::make_shared<testing::HostDeviceMemory>();

@@ -85,12 +85,13 @@ Result<void*> DeviceWeights::get(const CallOperand& from, const Extents& strides
   if (mine) return mine->address;
   const std::lock_guard all(registry().mutex);
   std::weak_ptr<const Packed>& known = registry().packed[key];
-  mine = known.lock();
-  if (!mine || mine->sample != sample_of(from)) {
-    FUSEC_ASSIGN(mine, pack(from, strides));
-    known = mine;
+  std::shared_ptr<const Packed> found = known.lock();
+  if (!found || found->sample != sample_of(from)) {
+    FUSEC_ASSIGN(found, pack(from, strides));
+    known = found;
     std::erase_if(registry().packed, [](const auto& entry) { return entry.second.expired(); });
   }
+  mine = std::move(found);
   return mine->address;
 }
 
