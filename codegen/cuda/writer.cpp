@@ -121,6 +121,24 @@ void write_let(Writer& w, const ir::Let& let) {
   define(w, let.dst, raw_op(w.prelude, let.op, first, args, result));
 }
 
+// The address of an element of a shared buffer.
+std::string shared_address(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& index) {
+  const IndexExpr at = w.index.resolve(linear_index(w.kernel.buffers[id], index));
+  return buffer_name(w, id) + " + " + operand(w.index.text(at));
+}
+
+void write_mma(Writer& w, const ir::Mma& mma) {
+  if (w.target.sm < ir::kFirstMmaSm) throw UnsupportedKernel("no matrix instructions on " + w.target.name);
+  const auto matrix = [&](ir::BufferId id, const std::vector<IndexExpr>& index) {
+    const ir::IndexShape strides = compute_strides(w.kernel.buffers[id]);
+    return shared_address(w, id, index) + ", " + w.index.text(strides[strides.size() - 2]);
+  };
+  define(w, mma.dst, raw_operand(w, mma.c));
+  w.out.line(fmt::format("{}({}, {}, {});",
+                         w.prelude.use(std::string("mma_") + to_string(w.kernel.buffers[mma.a].dtype)),
+                         ir::reg_name(mma.dst), matrix(mma.a, mma.a_index), matrix(mma.b, mma.b_index)));
+}
+
 void write_plain(Writer& w, const ir::Stmt& stmt) {
   if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) return write_seq(w, *loop);
   if (const auto* let = std::get_if<ir::Let>(&stmt.v)) return write_let(w, *let);
@@ -133,6 +151,7 @@ void write_plain(Writer& w, const ir::Stmt& stmt) {
   if (const auto* choose = std::get_if<ir::Choose>(&stmt.v)) return write_choose(w, *choose);
   if (const auto* shuffle = std::get_if<ir::Shuffle>(&stmt.v)) return write_shuffle(w, *shuffle);
   if (const auto* ballot = std::get_if<ir::Ballot>(&stmt.v)) return write_ballot(w, *ballot);
+  if (const auto* mma = std::get_if<ir::Mma>(&stmt.v)) return write_mma(w, *mma);
   if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) return write_alloc(w, alloc->buffer);
   if (const auto* transpose = std::get_if<ir::TransposeTile>(&stmt.v)) return write_transpose(w, *transpose);
   throw UnsupportedKernel("only the lowered form of a kernel is written");

@@ -85,7 +85,7 @@ namespace {
 bool is_lowered_form(const ir::Stmt& stmt) {
   return std::holds_alternative<ir::If>(stmt.v) || std::holds_alternative<ir::Choose>(stmt.v) ||
          std::holds_alternative<ir::Shuffle>(stmt.v) || std::holds_alternative<ir::Ballot>(stmt.v) ||
-         std::holds_alternative<ir::Sync>(stmt.v);
+         std::holds_alternative<ir::Mma>(stmt.v) || std::holds_alternative<ir::Sync>(stmt.v);
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ void write_stmt(Writer& w, const ir::Stmt& stmt) {
   } catch (const UnsupportedKernel& e) {
     fail(w, stmt, e.what());
   }
-  fail(w, stmt, "tiles are not written");
+  fail(w, stmt, "no statement of this kind is written");
 }
 
 void write_block(Writer& w, const ir::Block& block) {

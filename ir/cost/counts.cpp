@@ -20,8 +20,9 @@ constexpr int kFunctionCost = 9, kDivisionCost = 4;
 // Iterations of a short loop whose loads are under way at once: neighbouring threads that read neighbouring bytes keep
 // more of them in the air than threads that each read a line of their own.
 constexpr double kLoadsInAir = 6, kScatteredLoadsInAir = 2;
-constexpr double kOpDepth = 3;        // cycles until a dependent op can begin, in ops of one cycle
-constexpr double kShuffleUs = 0.012;  // of one exchange between lanes of a warp
+constexpr double kOpDepth = 3;  // cycles until a dependent op can begin, in ops of one cycle
+constexpr double kMmaBytes = 16, kMmaStatements = 4, kMmaUs = 0.02;  // of a thread's part: its words of the operands
+constexpr double kShuffleUs = 0.012;                                 // of one exchange between lanes of a warp
 constexpr double kWarpExchanges = 5;
 constexpr double kLoopStep = 2, kIndexStep = 2;          // additions
 constexpr double kCpuLoopStep = 0.5;                     // a CPU counts and jumps beside its vector ops
@@ -140,6 +141,11 @@ class PhaseCounter {
     if (const auto* reduce = std::get_if<Reduce>(&stmt.v)) return this->reduce(*reduce, stmt, segment);
     if (const auto* scan = std::get_if<Scan>(&stmt.v)) return this->scan(*scan, stmt, segment);
     if (const auto* tile = std::get_if<TransposeTile>(&stmt.v)) return transpose(*tile), 0;
+    if (std::holds_alternative<Mma>(stmt.v)) {
+      counts_.shared_accesses += runs() * copies * kMmaBytes;
+      counts_.statements += runs() * copies * kMmaStatements;
+      return kMmaUs;
+    }
     if (std::holds_alternative<Sync>(stmt.v)) {
       segment.short_loop = false;
       counts_.exchanges = true;

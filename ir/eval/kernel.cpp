@@ -555,24 +555,19 @@ class Interpreter {
   }
 
   void run(const Mma& s, const Stmt& stmt) {
-    const std::vector<int64_t>& shape = memory(s.acc).shape;
-    const std::vector<int64_t>& a_shape = memory(s.a).shape;
-    if (shape.size() != 2 || a_shape.empty()) return fail("an accumulator has two axes, in " + where(stmt));
-    const DType acc_dtype = k_.buffers[s.acc].dtype;
     const std::vector<int64_t> a_index = eval(s.a_index), b_index = eval(s.b_index);
-    const auto at = [&](BufferId b, std::vector<int64_t> index, int64_t row, int64_t column) {
-      index.push_back(row);
-      index.push_back(column);
+    const int64_t lane = eval(s.lane), g = lane / 4, t = lane % 4;
+    const auto at = [&](BufferId b, std::vector<int64_t> index, int64_t row, int64_t term) {
+      index[index.size() - 2] += row;
+      index.back() += term;
       const char* p = element(stmt, b, index);
       return p == nullptr ? 0.0 : load_number(k_.buffers[b].dtype, p).f;
     };
-    for (int64_t i = 0; i < shape[0] && ok(); ++i) {
-      for (int64_t j = 0; j < shape[1] && ok(); ++j) {
-        char* acc = element(stmt, s.acc, std::array{i, j});
-        double sum = load_number(acc_dtype, acc).f;
-        for (int64_t k = 0; k < a_shape.back() && ok(); ++k) sum += at(s.a, a_index, i, k) * at(s.b, b_index, k, j);
-        store_number(acc_dtype, acc, {sum, 0});
-      }
+    for (int64_t i = 0; i < kMmaResults; ++i) {
+      double sum = read(s.c, static_cast<int>(i)).f;
+      for (int64_t k = 0; k < kMmaTerms && ok(); ++k)
+        sum += at(s.a, a_index, g + 8 * (i / 2), k) * at(s.b, b_index, 2 * t + i % 2, k);
+      write(s.dst, static_cast<int>(i), cast_number(DType::f64, DType::f32, {sum, 0}));
     }
   }
 

@@ -82,7 +82,8 @@ void visit_exprs(S& stmt, const F& f) {
                  [&](CopyConst<CopyAsync, S>& s) {
                    for_each_item(s.dst_index, f), for_each_item(s.src_index, f), for_each_item(s.extents, f);
                  },
-                 [&](CopyConst<Mma, S>& s) { for_each_item(s.a_index, f), for_each_item(s.b_index, f); }, [](auto&) {}},
+                 [&](CopyConst<Mma, S>& s) { for_each_item(s.a_index, f), for_each_item(s.b_index, f), f(s.lane); },
+                 [](auto&) {}},
       stmt.v);
 }
 
@@ -96,7 +97,8 @@ void visit_operands(S& stmt, const F& f) {
                    f(s.value);
                    f(s.mask);
                  },
-                 [&](CopyConst<Ballot, S>& s) { f(s.mask); }, [&](CopyConst<Sync, S>& s) { f(s.mask); }, [](auto&) {}},
+                 [&](CopyConst<Mma, S>& s) { f(s.c); }, [&](CopyConst<Ballot, S>& s) { f(s.mask); },
+                 [&](CopyConst<Sync, S>& s) { f(s.mask); }, [](auto&) {}},
       stmt.v);
 }
 
@@ -208,7 +210,8 @@ std::vector<RegId> defined(const Stmt& stmt) {
                  [](const IndexValue& s) { return std::vector{s.dst}; },
                  [](const Load& s) { return std::vector{s.dst}; }, [](const Reduce& s) { return s.dst; },
                  [](const Scan& s) { return std::vector{s.dst}; }, [](const Shuffle& s) { return std::vector{s.dst}; },
-                 [](const Ballot& s) { return std::vector{s.dst}; }, [](const auto&) { return std::vector<RegId>(); }},
+                 [](const Mma& s) { return std::vector{s.dst}; }, [](const Ballot& s) { return std::vector{s.dst}; },
+                 [](const auto&) { return std::vector<RegId>(); }},
       stmt.v);
 }
 

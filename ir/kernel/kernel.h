@@ -253,11 +253,24 @@ struct CopyAsync {
   std::vector<IndexExpr> dst_index, src_index, extents;
 };
 
-// acc[i, j] += sum over k of a[i, k] * b[k, j] for tile buffers; a and b may be indexed by a leading stage.
+// One thread's part of a matrix product of 16 x 8 results over 16 terms, which the 32 threads of a warp compute in one
+// instruction. a and b are shared tiles of one 16-bit float type, whose last axis is that of the terms; a_index and
+// b_index are their first elements. With g = lane div 4 and t = lane mod 4, `lane` the number of the thread in its
+// warp, the thread has four results, i = 0 .. 3, which are the lanes of dst and of c (f32):
+//
+//   dst[i] = c[i] + sum over k = 0 .. 15 of a[a_index + (g + 8 (i div 2), k)] * b[b_index + (2 t + i mod 2, k)]
+//
+// The evaluator rounds the sum once; hardware rounds it in ways of its own. All threads of the warp come here with
+// equal a_index and b_index.
 struct Mma {
-  BufferId acc, a, b;
+  RegId dst;
+  Operand c;
+  BufferId a, b;
   std::vector<IndexExpr> a_index, b_index;
+  IndexExpr lane;
 };
+inline constexpr int kFirstMmaSm = 80;  // the first GPU architecture that has it
+inline constexpr int64_t kMmaRows = 16, kMmaColumns = 8, kMmaTerms = 16, kMmaResults = 4;  // results: of a thread
 
 // dst = the value of another thread of the warp: by_xor of the thread whose number differs by `lane` (in xor), by_index
 // of the thread with the number `lane` in the warp. `mask` (u32) has a bit for every thread of the warp that takes

@@ -94,7 +94,7 @@ class Renumberer {
   void rewrite_own(Scan& s) { rename(s.dst), rename(s.loop.var); }
   void rewrite_own(TransposeTile& s) { rename(s.dst), rename(s.src); }
   void rewrite_own(CopyAsync& s) { rename(s.dst), rename(s.src); }
-  void rewrite_own(Mma& s) { rename(s.acc), rename(s.a), rename(s.b); }
+  void rewrite_own(Mma& s) { rename(s.dst), rename(s.a), rename(s.b); }
   void rewrite_own(If&) {}
   void rewrite_own(Shuffle& s) { rename(s.dst); }
   void rewrite_own(Ballot& s) { rename(s.dst); }

@@ -163,7 +163,6 @@ Result<Stmt> KernelParser::statement() {
   if (word.text == "prefetch") return prefetch();
   if (word.text == "transpose") return transpose();
   if (word.text == "copy.async") return copy_async();
-  if (word.text == "mma") return mma();
   if (word.text == "if") return condition();
   if (word.text == "choose") return choice();
   if (word.text == "sync.warp") return sync(SyncScope::warp);
@@ -190,6 +189,7 @@ Result<Stmt> KernelParser::assignment(const Token& first) {
   if (const auto combiner = after(word.text, "scan")) return scan(word, *combiner, dst[0]);
   if (const auto kind = after(word.text, "shuffle")) return shuffle(word, *kind, dst[0]);
   if (word.text == "ballot") return ballot(dst[0]);
+  if (word.text == "mma") return mma(dst[0]);
   if (word.text == "load") return load(dst[0]);
   if (word.text == "index") {
     FUSEC_ASSIGN(IndexExpr value, expression());
@@ -392,15 +392,18 @@ Result<Stmt> KernelParser::copy_async() {
   return Stmt{std::move(s)};
 }
 
-Result<Stmt> KernelParser::mma() {
+Result<Stmt> KernelParser::mma(RegId dst) {
   Mma s;
-  FUSEC_ASSIGN(s.acc, buffer());
+  s.dst = dst;
+  FUSEC_ASSIGN(s.c, operand(DType::f32));
   FUSEC_TRY(lexer_.expect(","));
   FUSEC_ASSIGN(s.a, buffer());
   FUSEC_ASSIGN(s.a_index, indices("[", "]"));
   FUSEC_TRY(lexer_.expect(","));
   FUSEC_ASSIGN(s.b, buffer());
   FUSEC_ASSIGN(s.b_index, indices("[", "]"));
+  FUSEC_TRY(lexer_.expect_word("by"));
+  FUSEC_ASSIGN(s.lane, expression());
   return Stmt{std::move(s)};
 }
 

@@ -121,7 +121,7 @@ class KernelParser {
   Result<Stmt> prefetch();
   Result<Stmt> transpose();
   Result<Stmt> copy_async();
-  Result<Stmt> mma();
+  Result<Stmt> mma(RegId dst);
   Result<Stmt> condition();
   Result<Stmt> choice();
   Result<Stmt> shuffle(const Token& word, std::string_view name, RegId dst);

@@ -206,7 +206,8 @@ class Printer {
                        indices(s.extents));
   }
   std::string text(const Mma& s) const {
-    return fmt::format("mma {}, {}, {}", buffer(s.acc), element(s.a, s.a_index), element(s.b, s.b_index));
+    return fmt::format("{} = mma {}, {}, {} by {}", definition(s.dst), operand(s.c, DType::f32),
+                       element(s.a, s.a_index), element(s.b, s.b_index), index(s.lane));
   }
   std::string mask(const Operand& mask) const {
     return mask == kAllThreads ? "" : " mask " + operand(mask, DType::u32);

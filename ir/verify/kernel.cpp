@@ -28,7 +28,7 @@ bool is_number(std::string_view text) {
 }
 
 bool is_layout(const std::string& name) {
-  if (name.empty() || name == kMailbox || name == "mma.acc" || name == "mma.a" || name == "mma.b") return true;
+  if (name.empty() || name == kMailbox) return true;
   constexpr std::string_view kPitch = "pitch ";
   return name.starts_with(kPitch) && is_number(std::string_view(name).substr(kPitch.size()));
 }
@@ -261,7 +261,9 @@ class FormCheck {
     }
     enter(loop.head, s);
     if (loop.head.tag == LoopTag::grid) grid_loops_.insert(loop.head.var);
+    const bool outer = std::exchange(splits_warp_, splits_warp_ || loop.head.extent.uses(kThread));
     block(loop.body);
+    splits_warp_ = outer;
     exit(loop.head);
     if (loop.tasks) passes_ = nullptr;
   }
@@ -382,7 +384,11 @@ class FormCheck {
   void check(const If& branch, const Stmt& s) {
     dims(branch.condition, 1, s);
     lowered(s);
+    const bool outer =
+        std::exchange(splits_warp_, splits_warp_ || std::any_of(branch.condition.begin(), branch.condition.end(),
+                                                                [](const IndexExpr& e) { return e.uses(kThread); }));
     block(branch.body);
+    splits_warp_ = outer;
   }
 
   void check(const Choose& c, const Stmt& s) {
@@ -533,19 +539,18 @@ class FormCheck {
   }
 
   void check(const Mma& m, const Stmt& s) {
-    if (!known(m.acc, s) || !known(m.a, s) || !known(m.b, s)) return;
-    dims(m.a_index, 1, s);
-    dims(m.b_index, 1, s);
-    const Buffer &acc = k_.buffers[m.acc], &a = k_.buffers[m.a], &b = k_.buffers[m.b];
-    if (acc.shape.size() != 2 || a.shape.size() != m.a_index.size() + 2 || b.shape.size() != m.b_index.size() + 2) {
-      return find(s, "has operands that are no matrices");
-    }
-    const auto last = [](const Buffer& x, std::size_t i) { return x.shape[x.shape.size() - i]; };
-    if (last(acc, 2) != last(a, 2) || last(acc, 1) != last(b, 1) || last(a, 1) != last(b, 2))
-      find(s, "has matrices that do not fit");
-    if (acc.space != Space::reg || !is_float(acc.dtype) || !is_float(a.dtype) || a.dtype != b.dtype) {
+    if (!element(m.a, m.a_index, 1, s) || !element(m.b, m.b_index, 1, s)) return;
+    dim(m.lane, 1, s);
+    if (!usable(m.c, s) || !define(m.dst, s)) return;
+    width(m.c, k_.regs[m.dst].width, s);
+    if (k_.regs[m.dst] != RegInfo{DType::f32, static_cast<int>(kMmaResults)}) find(s, "has results other than f32.4");
+    if (m.a_index.size() < 2 || m.b_index.size() < 2) return find(s, "has operands that are no matrices");
+    const Buffer &a = k_.buffers[m.a], &b = k_.buffers[m.b];
+    if (a.space != Space::shared || b.space != Space::shared || a.dtype != b.dtype || !is_16_bit_float(a.dtype))
       find(s, "multiplies dtypes or spaces that it cannot");
-    }
+    if (lowered_ && !(m.lane == mod(IndexExpr::symbol(kThread), 32)))
+      find(s, "is not run by the thread whose part it computes");
+    if (lowered_ && splits_warp_) find(s, "is not run by all threads of a warp");
   }
 
   const Kernel& k_;
@@ -557,6 +562,7 @@ class FormCheck {
   IdVector<RegId, char> defined_, known_regs_;  // in scope; ever defined
   Scope scope_;
   std::vector<LoopTag> tags_;     // tags of the enclosing loops
+  bool splits_warp_ = false;      // a condition or an extent differs between the threads of a warp
   int cluster_ = 1;               // the blocks of a cluster of the outermost loop
   const Loop* passes_ = nullptr;  // around the passes of the outermost loop with tasks
 };

@@ -214,10 +214,9 @@ class Collector {
     box(s.dst, true, s.dst_index, s.extents, stmt);
   }
   void visit(const Mma& s, const Stmt& stmt) {
-    rest(s.a, false, s.a_index, stmt);
-    rest(s.b, false, s.b_index, stmt);
-    rest(s.acc, false, {}, stmt);
-    rest(s.acc, true, {}, stmt);
+    static const std::vector<IndexExpr> kRows = {kMmaRows, kMmaTerms}, kColumns = {kMmaColumns, kMmaTerms};
+    box(s.a, false, s.a_index, kRows, stmt);
+    box(s.b, false, s.b_index, kColumns, stmt);
   }
 
   const Kernel& k_;

@@ -369,6 +369,23 @@ inline unsigned short bf16_from_f32(float v) {
   const unsigned bits = __float_as_uint(v);
   return v != v ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
+// Each thread computes its results from the tiles, of which the threads of a warp read a part each.
+template <class F>
+void mma_of(float (&d)[4], const unsigned short* a, int a_pitch, const unsigned short* b, int b_pitch, const F& f32) {
+  const int lane = (int)emulation::thread_index.x % 32;
+  for (int i = 0; i < 4; ++i) {
+    const unsigned short *row = a + (lane / 4 + i / 2 * 8) * a_pitch, *column = b + (lane % 4 * 2 + i % 2) * b_pitch;
+    double sum = d[i];
+    for (int k = 0; k < 16; ++k) sum += (double)f32(row[k]) * (double)f32(column[k]);
+    d[i] = (float)sum;
+  }
+}
+inline void mma_f16(float (&d)[4], const unsigned short* a, int a_pitch, const unsigned short* b, int b_pitch) {
+  mma_of(d, a, a_pitch, b, b_pitch, f32_from_f16);
+}
+inline void mma_bf16(float (&d)[4], const unsigned short* a, int a_pitch, const unsigned short* b, int b_pitch) {
+  mma_of(d, a, a_pitch, b, b_pitch, [](unsigned short v) { return __uint_as_float((unsigned)v << 16); });
+}
 namespace emulation {
 template <class F>
 F greater_of(F a, F b) {

@@ -94,6 +94,37 @@ std::string without_asm(const std::string& text) {
   const std::string taking = std::regex_replace(out, kTake, "call i32 @llvm.nvvm.task.take");
   if (taking != out) declared.insert("declare i32 @llvm.nvvm.task.take(ptr addrspace(1), ptr addrspace(3))\n");
   out = taking;
+  for (const std::string type : {"s8", "u8"}) {
+    const std::regex kPack("asm \"cvt[.]pack[.]sat[.]" + type + "[^\"]*\", \"[^\"]*\"");
+    const std::string changed = std::regex_replace(out, kPack, "@llvm.nvvm.pack." + type);
+    if (changed != out) declared.insert("declare i32 @llvm.nvvm.pack." + type + "(i32, i32, i32)\n");
+    out = changed;
+  }
+  // Structures are returned in other registers than in C.
+  for (const std::string type : {"f16", "bf16"}) {
+    const std::regex kMma("asm sideeffect \"mma[.\\w]*[.]f32[.]" + type + "[.][^\"]*\", \"[^\"]*\"");
+    const std::string changed = std::regex_replace(out, kMma, "@mma_" + type);
+    if (changed == out) continue;
+    declared.insert("declare void @llvm.nvvm.mma." + type + "(ptr, i32, i32, i32, i32, i32, i32)\n");
+    declared.insert("define internal { float, float, float, float } @mma_" + type +
+                    R"((i32 %a0, i32 %a1, i32 %a2, i32 %a3,
+    i32 %b0, i32 %b1, float %c0, float %c1, float %c2, float %c3) {
+  %d = alloca { float, float, float, float }
+  %d1 = getelementptr float, ptr %d, i64 1
+  %d2 = getelementptr float, ptr %d, i64 2
+  %d3 = getelementptr float, ptr %d, i64 3
+  store float %c0, ptr %d
+  store float %c1, ptr %d1
+  store float %c2, ptr %d2
+  store float %c3, ptr %d3
+  call void @llvm.nvvm.mma.)" +
+                    type + R"((ptr %d, i32 %a0, i32 %a1, i32 %a2, i32 %a3, i32 %b0, i32 %b1)
+  %out = load { float, float, float, float }, ptr %d
+  ret { float, float, float, float } %out
+}
+)");
+    out = changed;
+  }
   for (const std::string& line : declared) out += line;
   return out;
 }

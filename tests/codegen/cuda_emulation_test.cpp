@@ -367,6 +367,59 @@ constexpr const char* kReverse = R"(kernel @reverse(%x: in f32[m, 64], %y: out f
 
 // Without its barrier a kernel gives other results under the emulation: what the tests here see is not an accident.
 // Zeros, infinities, NaN, and sizes at which a quotient's remainder or reciprocal is denormal.
+// Two warps, each of two tiles of 16 x 8 results over 32 terms, from padded shared memory.
+TEST(CudaThreads, MatrixInstructions) {
+  FUSEC_NEEDS_COMPILER_OR_GPU();
+  std::vector<EmulationCase> cases;
+  for (const char* dtype : {"f16", "bf16"}) {
+    cases.push_back({filled(R"(kernel @product(%x: in $T[n] align 16, %w: in $T[512] align 16, %y: out f32[n]) )"
+                            R"(facts(n % 1024 == 0, fits32) {
+  grid b in floordiv(n, 1024) {
+    alloc A: shared $T[32, 32] layout "pitch 40"
+    alloc B: shared $T[16, 32] layout "pitch 40"
+    alloc sums: reg f32[2, 32, 2, 4]
+    block r in 16 {
+      block c in 4 {
+        unroll h in 2 {
+          v0: $T.8 = load x[1024*b + 64*r + 32*h + 8*c + lane]
+          store A[2*r + h, 8*c + lane], v0
+        }
+        v1: $T.8 = load w[32*r + 8*c + lane]
+        store B[r, 8*c + lane], v1
+      }
+    }
+    block warp in 2 {
+      block thread in 32 {
+        v2: f32.4 = where true, 0, 0
+        unroll j in 2 {
+          store sums[warp, thread, j, lane], v2
+        }
+        unroll k in 2 {
+          unroll m in 2 {
+            v3: f32.4 = load sums[warp, thread, m, lane]
+            v4: f32.4 = mma v3, A[16*warp, 16*k], B[8*m, 16*k] by thread
+            store sums[warp, thread, m, lane], v4
+          }
+        }
+        unroll o in 2 {
+          unroll p in 2 {
+            v5: f32.2 = load sums[warp, thread, o, 2*p + lane]
+            store y[1024*b + 512*warp + 32*floordiv(thread, 4) + 256*p + 8*o + 2*mod(thread, 4) + lane], v5
+            store y[1024*b + 512*warp + 32*floordiv(thread, 4) + 256*p + 8*o + 2*mod(thread, 4) + lane + 16], v5
+          }
+        }
+      }
+    }
+  }
+}
+)",
+                            {{"$T", dtype}}),
+                     {{{"n", 2048}}},
+                     {0, -100, 100, 2}});
+  }
+  expect_cuda_like_evaluator(cases);
+}
+
 TEST(CudaDivision, OfSeveralLanesByOneRoundsAsOneDivisionDoes) {
   FUSEC_NEEDS_COMPILER();
   std::vector<EmulationCase> cases;

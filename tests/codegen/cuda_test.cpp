@@ -218,10 +218,6 @@ TEST(CudaText, RefusesWhatItCannotWrite) {
           "limit is 1024");
   refused("  grid r in n {\n    cluster c in 2 {\n      store y[r, c], 0\n    }\n  }\n", "2 threads", "cluster of 2");
   refused("  grid r in n {\n    cluster c in n {\n      store y[c, 0], 0\n    }\n  }\n", "cluster", "no constant");
-  refused(
-      "  grid r in n {\n    alloc a: reg f32[8, 8] layout \"mma.acc\"\n    alloc b: shared f32[8, 8]\n    mma a, b[], "
-      "b[]\n  }\n",
-      "mma a", "not lowered");
   // 66 of 96 threads exchange values through shared memory.
   refused(
       "  grid r in n {\n    block t0 in 96 {\n      store y[r, 0], 0 guard(-t0)\n    }\n    block w in 2 {\n      v0: "

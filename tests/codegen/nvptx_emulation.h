@@ -34,7 +34,53 @@ unsigned nvvm_shfl_sync_idx_i32(unsigned mask, unsigned v, unsigned from, unsign
   return __shfl_sync(mask, v, (int)from);
 }
 
+// Two numbers, saturated, below the lower half of a word.
+unsigned nvvm_pack_s8(int high, int low, unsigned above) {
+  const auto byte = [](int v) { return (unsigned)(v < -128 ? -128 : v > 127 ? 127 : v) & 0xff; };
+  return above << 16 | byte(high) << 8 | byte(low);
+}
+unsigned nvvm_pack_u8(int high, int low, unsigned above) {
+  const auto byte = [](int v) { return (unsigned)(v < 0 ? 0 : v > 255 ? 255 : v); };
+  return above << 16 | byte(high) << 8 | byte(low);
+}
+
+// The words that the threads of a warp hold, as mma.sync takes them; is_f16: else bf16.
+static void mma_of_words(float* d, const unsigned (&a)[4], const unsigned (&b)[2], bool is_f16) {
+  const unsigned lane = emulation::thread_index.x % 32, g = lane / 4, t = lane % 4;
+  const auto part = [&](unsigned word, int half) -> double {
+    const unsigned short bits = (unsigned short)(word >> (16 * half));
+    return is_f16 ? f32_from_f16(bits) : __uint_as_float((unsigned)bits << 16);
+  };
+  double rows[2][16], columns[2][16];
+  for (int word = 0; word < 4; ++word) {
+    for (int from = 0; from < 4; ++from) {
+      const unsigned v = __shfl_sync(0xffffffffu, a[word], (int)g * 4 + from);
+      for (int half = 0; half < 2; ++half) rows[word % 2][word / 2 * 8 + from * 2 + half] = part(v, half);
+    }
+  }
+  for (int word = 0; word < 2; ++word) {
+    for (int column = 0; column < 2; ++column) {
+      for (int from = 0; from < 4; ++from) {
+        const unsigned v = __shfl_sync(0xffffffffu, b[word], ((int)t * 2 + column) * 4 + from);
+        for (int half = 0; half < 2; ++half) columns[column][word * 8 + from * 2 + half] = part(v, half);
+      }
+    }
+  }
+  for (int i = 0; i < 4; ++i) {
+    double sum = d[i];
+    for (int k = 0; k < 16; ++k) sum += rows[i / 2][k] * columns[i % 2][k];
+    d[i] = (float)sum;
+  }
+}
+void nvvm_mma_f16(float* d, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+  mma_of_words(d, {a0, a1, a2, a3}, {b0, b1}, true);
+}
+void nvvm_mma_bf16(float* d, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+  mma_of_words(d, {a0, a1, a2, a3}, {b0, b1}, false);
+}
+
 int nvvm_asm_cvt_rzi_s32_f32(float v) { return __float2int_rz(v); }
+int nvvm_asm_cvt_rni_s32_f32(float v) { return __float2int_rz(rintf(v)); }
 unsigned nvvm_asm_cvt_rzi_u32_f32(float v) { return __float2uint_rz(v); }
 long long nvvm_asm_cvt_rzi_s64_f32(float v) { return __float2ll_rz(v); }
 unsigned long long nvvm_asm_cvt_rzi_u64_f32(float v) { return __float2ull_rz(v); }

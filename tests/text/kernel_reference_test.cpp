@@ -164,7 +164,7 @@ TEST(KernelReference, Skinny) {
     for (std::size_t i = 0; i < p[3].size(0); ++i) {
       for (std::size_t j = 0; j < p[3].size(1); ++j) {
         double sum = p[2].v[j];
-        for (std::size_t k = 0; k < p[0].size(1); ++k) sum += p[0].at(i, k) * p[1].at(k, j);
+        for (std::size_t k = 0; k < p[0].size(1); ++k) sum += p[0].at(i, k) * p[1].at(j, k);
         p[3].at(i, j) = std::max(sum, 0.0);
       }
     }

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "codegen/kernel/layout.h"
+#include "codegen/llvm/access.h"
 #include "codegen/llvm/nvptx/writer.h"
 
 namespace fusec::codegen::nvptx {
@@ -119,6 +120,49 @@ void write_ballot(GpuWriter& w, const ir::Ballot& ballot) {
                                 {mask_value(w, ballot.mask), condition(w, ballot.condition)}));
 }
 
+// The words of an operand of an mma, two elements each: those of the given rows and, 8 terms further on, of these
+// again.
+std::vector<Value*> mma_words(GpuWriter& w, ir::BufferId id, const std::vector<IndexExpr>& index, const IndexExpr& lane,
+                              const std::vector<int64_t>& rows) {
+  auto& b = w.ir.b;
+  std::vector<Value*> words;
+  for (const int64_t term : {0, 8}) {
+    for (const int64_t row : rows) {
+      std::vector<IndexExpr> at = index;
+      at[at.size() - 2] += floordiv(lane, 4) + row;
+      at.back() += mod(lane, 4) * 2 + term;
+      const Access access = make_access(w, id, at, 0, 1);
+      words.push_back(b.CreateAlignedLoad(b.getInt32Ty(), address(w, access), llvm::Align(4)));
+    }
+  }
+  return words;
+}
+
+void write_mma(GpuWriter& w, const ir::Mma& mma) {
+  auto& b = w.ir.b;
+  if (w.ir.target.sm < ir::kFirstMmaSm) throw UnsupportedKernel("no matrix instructions on " + w.ir.target.name);
+  std::vector<Value*> args = mma_words(w, mma.a, mma.a_index, mma.lane, {0, 8});
+  for (Value* word : mma_words(w, mma.b, mma.b_index, mma.lane, {0})) args.push_back(word);
+  Value* c = raw_operand(w, mma.c);
+  for (uint64_t i = 0; i < ir::kMmaResults; ++i) args.push_back(b.CreateExtractElement(c, i));
+  std::vector<llvm::Type*> types;
+  for (const Value* v : args) types.push_back(v->getType());
+  llvm::Type* const f32 = b.getFloatTy();
+  auto* const result = llvm::StructType::get(b.getContext(), {f32, f32, f32, f32});
+  const std::string dtype = to_string(w.kernel.buffers[mma.a].dtype);
+  auto* const instruction =
+      llvm::InlineAsm::get(llvm::FunctionType::get(result, types, false),
+                           "mma.sync.aligned.m16n8k16.row.col.f32." + dtype + "." + dtype +
+                               ".f32 {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};",
+                           "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", /*hasSideEffects=*/true);
+  llvm::CallInst* const call = b.CreateCall(instruction, args);
+  call->setConvergent();
+  Value* lanes = llvm::PoisonValue::get(llvm::FixedVectorType::get(f32, ir::kMmaResults));
+  for (unsigned i = 0; i < ir::kMmaResults; ++i)
+    lanes = b.CreateInsertElement(lanes, b.CreateExtractValue(call, i), uint64_t{i});
+  define(w, mma.dst, lanes);
+}
+
 void write_sync(GpuWriter& w, const ir::Sync& sync) {
   auto& b = w.ir.b;
   switch (sync.scope) {
@@ -147,6 +191,7 @@ void GpuWriter::write_lowered(const ir::Stmt& stmt) {
   if (const auto* choose = std::get_if<ir::Choose>(&stmt.v)) return write_choose(*this, *choose);
   if (const auto* shuffle = std::get_if<ir::Shuffle>(&stmt.v)) return write_shuffle(*this, *shuffle);
   if (const auto* ballot = std::get_if<ir::Ballot>(&stmt.v)) return write_ballot(*this, *ballot);
+  if (const auto* mma = std::get_if<ir::Mma>(&stmt.v)) return write_mma(*this, *mma);
   if (const auto* sync = std::get_if<ir::Sync>(&stmt.v)) return write_sync(*this, *sync);
   if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) return open_mailbox(alloc->buffer);
 }

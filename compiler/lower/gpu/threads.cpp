@@ -280,7 +280,6 @@ void lower_stmt(ThreadLowering& l, const Stmt& stmt) {
   if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) return lower_reduce(l, *reduce);
   if (const auto* scan = std::get_if<ir::Scan>(&stmt.v)) return lower_scan(l, *scan);
   if (const auto* copy = std::get_if<ir::CopyAsync>(&stmt.v)) return lower_copy(l, *copy);
-  if (std::holds_alternative<ir::Mma>(stmt.v)) throw UnsupportedSchedule("matrix tiles are not lowered");
   if (std::holds_alternative<ir::Sync>(stmt.v)) return;  // place_syncs finds all that are needed
   if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) {
     const bool is_shared = l.kernel.buffers[alloc->buffer].space == ir::Space::shared;
