@@ -351,4 +351,28 @@ bool widens(const Graph& graph, const Node& node) {
          is_16_bit_float(graph.type(node.inputs[0]).dtype);
 }
 
+bool is_product_sum(const Graph& graph, const Node& node) {
+  if (!(node.op == TensorOp::reduce_sum) || graph.type(node.output).dtype != DType::f32) return false;
+  const int rank = graph.type(node.inputs[0]).rank();
+  const NodeId producer = graph.values[node.inputs[0]].producer;
+  if (!producer.valid() || rank < 2 || node.attrs.ints("axes") != std::vector<int64_t>{rank - 1}) return false;
+  const Node& mul = graph.nodes[producer];
+  if (!(mul.op == ScalarOp::mul)) return false;
+  const auto is_factor = [&](ValueId v) {
+    const NodeId cast = graph.values[v].producer;
+    return cast.valid() && widens(graph, graph.nodes[cast]);
+  };
+  // Rows, which have no columns, and columns, which have nothing but them.
+  const auto is_rows = [&](ValueId v) {
+    const Shape& shape = graph.type(v).shape;
+    return shape.size() >= 2 && shape[shape.size() - 2].is(1);
+  };
+  const auto is_columns = [&](ValueId v) {
+    const Shape& shape = graph.type(v).shape;
+    return shape.size() >= 2 && std::all_of(shape.begin(), shape.end() - 2, [](const Dim& d) { return d.is(1); });
+  };
+  const ValueId x = mul.inputs[0], y = mul.inputs[1];
+  return is_factor(x) && is_factor(y) && ((is_rows(x) && is_columns(y)) || (is_columns(x) && is_rows(y)));
+}
+
 }  // namespace fusec::compiler

@@ -95,5 +95,8 @@ std::vector<Read> find_reads(const ir::Graph& graph, const ir::Node& node, const
 
 // Whether the node casts a 16-bit float to f32.
 bool widens(const ir::Graph& graph, const ir::Node& node);
+// Whether the node is the sum of a matrix product of 16-bit floats, as passes write it out:
+//   reduce_sum(cast(a[..., 1, k]) * cast(b[n, k])) over k, in f32
+bool is_product_sum(const ir::Graph& graph, const ir::Node& node);
 
 }  // namespace fusec::compiler

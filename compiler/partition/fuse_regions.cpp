@@ -3,6 +3,7 @@
 // must not, it records the reason.
 
 #include <algorithm>
+#include <set>
 
 #include "compiler/partition/domain.h"
 #include "compiler/partition/graph_names.h"
@@ -106,7 +107,13 @@ class RegionFuser {
     const Group& b = groups_.all[static_cast<size_t>(g)];
     if (options_.numerics == Numerics::exact && reorders_sum(a, b, value, direct, user))
       return "exact: what else a kernel does may change the order of its sum";
-    const bool rows = a.has_reduction || b.has_reduction;
+    const bool product = feeds_product(graph_.nodes[user].output);
+    const bool rows = a.has_reduction || b.has_reduction || product;
+    if ((a.has_product && b.has_reduction) || (b.has_product && a.has_reduction))
+      return "a matrix product is the only reduction of its kernel";
+    if (a.has_reduction && product) return "a matrix product is the only reduction of its kernel";
+    if (a.has_product && !(graph_.nodes[user].op.is_scalar() && reads_alike(p, user)))
+      return "its user does not read a matrix product element by element";
     if (!keeps_rows_ && ((a.has_scan && b.has_reduction) || (b.has_scan && a.has_reduction)))
       return "a GPU keeps no row between a scan and another reduction";
     if (a.nodes.size() + b.nodes.size() > (rows ? kMaxRowNodes : kMaxNodes)) return "the region would be too large";
@@ -120,6 +127,11 @@ class RegionFuser {
                [&](NodeId x, NodeId y) { return groups_.position(x) < groups_.position(y); });
     const auto outputs = groups_.find_outputs(nodes);
     if (outputs.size() > kMaxOutputs) return "the region would have too many outputs";
+    if (product && (a.has_concat || a.cost > kCheapToRepeat))
+      return "it is costly to make for each tile of a matrix product";
+    if (product && outputs.size() > 1) return "what a matrix product reads is stored";
+    if ((a.has_product || b.has_product) && !follow_product(nodes, outputs))
+      return "it is no result of a matrix product";
     if ((a.has_concat || b.has_concat) && selected(nodes, rows || outputs.size() > 1) > kMaxSelected)
       return "each element would choose from too many operands";
     if (reads_own_concat(nodes)) return "its user loads the concat that it is stored into";
@@ -133,11 +145,36 @@ class RegionFuser {
     }
     const bool kept = std::find(outputs.begin(), outputs.end(), value) != outputs.end();
     if (!rows && kept && !(direct && from == to)) return "its user uses other coordinates, and it is stored anyway";
-    if (!rows && repeats(from, graph_.nodes[user]) && a.cost > kCheapToRepeat)
+    if ((!rows || product) && repeats(from, graph_.nodes[user]) && a.cost > kCheapToRepeat)
       return "its user repeats elements, and they are costly to make again";
     const auto domain = compute_domain(graph_, nodes, outputs);
     if (!domain.ok()) return domain.status().message();
     return std::nullopt;
+  }
+
+  // Whether the value is the product of elements that a matrix product sums.
+  bool feeds_product(ValueId value) const {
+    const std::vector<NodeId>& users = groups_.direct_users(value);
+    return users.size() == 1 && is_product_sum(graph_, graph_.nodes[users[0]]);
+  }
+
+  // Whether the outputs of these nodes, one of which is the sum of a matrix product, have its shape, and it reads none.
+  bool follow_product(const std::vector<NodeId>& nodes, const std::vector<ValueId>& outputs) const {
+    std::set<ValueId> read;
+    const Shape* shape = nullptr;
+    for (auto id = nodes.rbegin(); id != nodes.rend(); ++id) {
+      const Node& node = graph_.nodes[*id];
+      const bool sum = is_product_sum(graph_, node);
+      if (sum) shape = &graph_.type(node.output).shape;
+      if (!sum && !read.contains(node.output)) continue;
+      for (const ValueId input : node.inputs) {
+        read.insert(input);
+        for (const ValueId base : groups_.bases(input)) read.insert(base);
+      }
+    }
+    return std::all_of(outputs.begin(), outputs.end(), [&](ValueId v) {
+      return !read.contains(v) && (shape == nullptr || graph_.type(v).shape == *shape);
+    });
   }
 
   // Whether merging could change the order of a sum or product of floats in a or b. Its loops depend on its loads and

@@ -71,6 +71,7 @@ void Groups::put(NodeId node, int group) {
   if (!op.is_scalar() && op.tensor() == TensorOp::cumsum) g.has_scan = true;
   if (!op.is_scalar() && op.tensor() == TensorOp::concat) g.has_concat = true;
   if (is_float_sum(graph, node)) g.has_float_sum = true;
+  if (is_product_sum(graph, graph.nodes[node])) g.has_product = true;
   groups_[node] = group;
 }
 

@@ -21,6 +21,7 @@ struct Group {
   bool has_reduction = false;
   bool has_scan = false;
   bool has_concat = false;
+  bool has_product = false;    // a sum of products that matrix instructions compute
   bool has_float_sum = false;  // a sum or product of floats, whose order affects rounding
   int cost = 0;                // cycles per 16 elements of its scalar ops
   bool alive = true;

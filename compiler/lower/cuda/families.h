@@ -34,6 +34,9 @@ void roll_rows(ir::Kernel& kernel, const std::vector<ir::LoopHead>& heads, ir::B
 std::optional<ir::Block> cuda_transpose(const Scheduling& s, const PerfectNest& nest, VarId across);
 // Schedules nests that interleave up to 8 planes or take them apart. Returns nullopt for others.
 std::optional<ir::Block> cuda_planes(const Scheduling& s, const PerfectNest& nest);
+// Schedules matrix products of 16-bit floats for matrix instructions. Returns nullopt for nests that are no such
+// product.
+std::optional<ir::Block> cuda_product(const Scheduling& s, const PerfectNest& nest);
 // Schedules rows of any length. Returns nullopt where the body has what this family does not handle, such as scans or
 // phases of different lengths.
 std::optional<ir::Block> cuda_rows(const Scheduling& s, const PerfectNest& nest);
@@ -65,6 +68,12 @@ std::optional<ir::Block> cuda_scan(const Scheduling& s, const PerfectNest& nest)
 ir::Block cuda_scan_columns(const Scheduling& s, PerfectNest nest, const ir::Scan& scan, size_t column);
 // Schedules any nest.
 ir::Block cuda_nest(const Scheduling& s, PerfectNest nest);
+
+// The largest number up to `most`, at least 1, that divides `of`.
+inline int64_t largest_divisor(int64_t of, int64_t most) {
+  while (of % most != 0) --most;
+  return most;
+}
 
 // The longest row, in elements, whose values stay in the registers of one block.
 int64_t longest_held_row();

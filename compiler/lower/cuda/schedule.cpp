@@ -73,6 +73,7 @@ Block cuda_elements(const Scheduling& s, PerfectNest nest) {
 Block cuda_nest(const Scheduling& s, PerfectNest nest) {
   if (!has_reduction(nest.body)) return cuda_elements(s, std::move(nest));
   if (auto scan = cuda_scan(s, nest)) return std::move(*scan);
+  if (auto product = cuda_product(s, nest)) return std::move(*product);
   if (const auto along = columns_along(nest)) {
     if (auto columns = cuda_columns(s, nest, *along)) return std::move(*columns);
     if (auto parts = cuda_column_parts(s, nest)) return std::move(*parts);

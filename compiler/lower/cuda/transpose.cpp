@@ -57,11 +57,6 @@ struct TileWalk {
   }
 };
 
-int largest_divisor(int of, int most) {
-  while (of % most != 0) --most;
-  return most;
-}
-
 // The largest power of two up to `most`, a power of two itself, that divides `of`.
 int largest_power(int of, int most) {
   while (of % most != 0) most /= 2;
@@ -77,7 +72,7 @@ TileWalk walk_tile(ir::Kernel& k, int minor, int major, int lanes, int threads) 
   w.lanes_minor = largest_power(minor, kWarp / w.lanes_major);
   w.groups_minor = minor / w.lanes_minor;
   const int block = w.lanes_minor * w.lanes_major * w.groups_minor, rest = major / w.lanes_major;
-  w.groups_major = largest_divisor(rest, std::clamp(threads / block, 1, rest));
+  w.groups_major = static_cast<int>(largest_divisor(rest, std::clamp(threads / block, 1, rest)));
   for (VarId* var : {&w.group, &w.group_minor, &w.lane, &w.lane_minor, &w.step}) *var = add_var(k);
   return w;
 }
@@ -87,7 +82,7 @@ TileWalk walk_rows(ir::Kernel& k, int minor, int major, int threads) {
   TileWalk w{};
   w.minor = minor, w.major = major;
   w.lanes_minor = minor, w.lanes_major = 1, w.groups_minor = 1;
-  w.groups_major = largest_divisor(major, std::clamp(threads / minor, 1, major));
+  w.groups_major = static_cast<int>(largest_divisor(major, std::clamp(threads / minor, 1, major)));
   for (VarId* var : {&w.group, &w.group_minor, &w.lane, &w.lane_minor, &w.step}) *var = add_var(k);
   return w;
 }

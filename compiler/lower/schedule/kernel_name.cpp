@@ -12,6 +12,7 @@
 
 #include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/schedule/schedule.h"
+#include "compiler/partition/domain.h"
 #include "compiler/partition/graph_names.h"
 #include "ir/support/hash.h"
 
@@ -118,10 +119,19 @@ void combine(std::vector<Word>& words) {
   }
 }
 
-std::vector<Word> collect_words(const Graph& graph, const Region& region, std::set<std::string> known) {
+// The nodes of the region that make a matrix product, whose family says as much.
+std::set<NodeId> find_product(const Graph& graph, const Region& region) {
+  std::set<NodeId> nodes;
+  for (const NodeId id : region.nodes)
+    if (is_product_sum(graph, graph.nodes[id])) nodes.insert({id, graph.values[graph.nodes[id].inputs[0]].producer});
+  return nodes;
+}
+
+std::vector<Word> collect_words(const Graph& graph, const Region& region, std::set<std::string> known,
+                                const std::set<NodeId>& silent) {
   std::vector<Word> words, distinct;
   for (const NodeId id : region.nodes)
-    if (auto word = word_of(graph.nodes[id])) words.push_back(std::move(*word));
+    if (auto word = silent.contains(id) ? std::nullopt : word_of(graph.nodes[id])) words.push_back(std::move(*word));
   combine(words);
   for (Word& word : words)
     if (known.insert(word.text).second) distinct.push_back(std::move(word));
@@ -169,8 +179,9 @@ std::string shortened(std::vector<Word> words, std::size_t room) {
 }  // namespace
 
 std::string make_name_stem(const ir::Graph& graph, const Region& region, const LoopNest& nest) {
-  const std::string family = find_family(nest), dtype = "_" + find_dtype(nest.kernel);
-  std::vector<Word> words = collect_words(graph, region, {family});
+  const std::set<NodeId> product = find_product(graph, region);
+  const std::string family = product.empty() ? find_family(nest) : "product", dtype = "_" + find_dtype(nest.kernel);
+  std::vector<Word> words = collect_words(graph, region, {family}, product);
   if (words.empty() && family == "pointwise") words.push_back({find_move(nest.kernel), 0});
   return family + shortened(std::move(words), kMaxKernelName - family.size() - dtype.size() - 1 - kNameDigits) + dtype;
 }

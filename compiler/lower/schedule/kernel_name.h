@@ -2,7 +2,7 @@
 // The names of kernels, by which texts, messages and profilers know them: "row_add_softmax_f16_3fa2".
 //
 // A name says, in this order:
-//   family   pointwise, transpose, row, column or scan: the shape of the work
+//   family   pointwise, transpose, row, column, scan or product: the shape of the work
 //   ops      the rows of the op table that the region computes, in order, each once: gelu, relu, sum, mean, argmax,
 //            gather. The ops of softmax, log_softmax, norm (layer, group and instance norm) and rms_norm have one word
 //            together. Casts and reshapes have none. A region of such ops alone is a copy, a cast or a fill. Where not
