@@ -123,13 +123,7 @@ class Convolution : Expansion {
 // Whether a library of the target, which may be asked, computes the convolution.
 bool is_library_convolution(const Graph& graph, const Node& conv, const PassContext& context) {
   const Shape& filter = graph.type(conv.inputs[1]).shape;
-  const auto is = [&](const char* name, int64_t value) {
-    const auto& list = conv.attrs.ints(name);
-    return std::all_of(list.begin(), list.end(), [&](int64_t v) { return v == value; });
-  };
-  const bool of_points =
-      std::all_of(filter.begin() + 2, filter.end(), [](const Dim& extent) { return extent.is(1); }) &&
-      is("strides", 1) && is("pads", 0) && conv.attrs.i("groups") == 1 && conv.attrs.s("layout") == "last";
+  const bool of_points = is_of_points(graph, conv);
   return is_computed_by_library(context, [&](const ir::LibraryCapabilities& library) {
     const DType compute = compute_type(graph.type(conv.output).dtype);
     return !unsupported_reason(library, TensorOp::conv, compute) && (of_points || !library.conv.pointwise_only) &&
@@ -144,6 +138,16 @@ bool has_patches(const Graph& graph, const Node& conv) {
 }
 
 }  // namespace
+
+bool is_of_points(const Graph& graph, const Node& conv) {
+  const Shape& filter = graph.type(conv.inputs[1]).shape;
+  const auto is = [&](const char* name, int64_t value) {
+    const auto& list = conv.attrs.ints(name);
+    return std::all_of(list.begin(), list.end(), [&](int64_t v) { return v == value; });
+  };
+  return std::all_of(filter.begin() + 2, filter.end(), [](const Dim& extent) { return extent.is(1); }) &&
+         is("strides", 1) && is("pads", 0) && conv.attrs.i("groups") == 1 && conv.attrs.s("layout") == "last";
+}
 
 Result<bool> expand_convolutions(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/partition/domain.h"
 #include "compiler/partition/graph_names.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
@@ -17,10 +18,22 @@ constexpr int64_t kBudget = int64_t{1} << 28;
 // A broadcast or iota of more elements than this is cheaper to compute where it is read than to store.
 constexpr int64_t kMaxGenerated = 4096;
 
+using Users = ir::IdVector<ir::ValueId, std::vector<NodeId>>;
+
 bool grows(const Graph& graph, const Node& node, int64_t elements) {
   int64_t in = 0;
   for (ir::ValueId v : node.inputs) in += graph.constant(v)->num_elements();
   return elements > kMaxGenerated && elements > 2 * in;
+}
+
+// Whether the node converts the matrix of a product that a kernel computes, which multiplies 16-bit numbers.
+bool converts_factor(const Graph& graph, const Users& users, const Node& node) {
+  const auto is_product = [&](NodeId id) {
+    const Node& mul = graph.nodes[id];
+    const std::vector<NodeId>& sums = users[mul.output];
+    return mul.op == ScalarOp::mul && sums.size() == 1 && is_product_sum(graph, graph.nodes[sums[0]]);
+  };
+  return widens(graph, node) && std::any_of(users[node.output].begin(), users[node.output].end(), is_product);
 }
 
 bool is_foldable(const Graph& graph, const Node& node) {
@@ -32,11 +45,12 @@ bool is_foldable(const Graph& graph, const Node& node) {
 }  // namespace
 
 Result<bool> fold_constants(Graph& graph, const PassContext&) {
+  const Users readers = users(graph);
   Rewriter rewriter(graph);
   int64_t spent = 0;
   rewriter.walk([&](NodeId id) {
     const Node node = graph.nodes[id];
-    if (node.op == TensorOp::constant || !is_foldable(graph, node)) return;
+    if (node.op == TensorOp::constant || !is_foldable(graph, node) || converts_factor(graph, readers, node)) return;
     const int64_t elements = num_elements(graph.type(node.output).shape).value();
     if (spent + elements > kBudget || grows(graph, node, elements)) return;
     std::vector<Tensor> operands;

@@ -56,6 +56,8 @@ Result<bool> space_to_depth(ir::Graph& graph, const PassContext& context);
 // Decomposes the pools that no library of the target computes (ir/library/capabilities.h), or may be asked for. It runs
 // after channels_last, which decides whether a max_pool is a small window. Required: nothing else computes these pools.
 Result<bool> expand_pools(ir::Graph& graph, const PassContext& context);
+// On a GPU: writes products by constant matrices out where memory bounds them, so that they become generated kernels.
+Result<bool> own_products(ir::Graph& graph, const PassContext& context);
 // Decomposes the convolutions that no library of the target computes, or may be asked for, into a product of patches
 // and filters. Required: nothing else computes them.
 Result<bool> expand_convolutions(ir::Graph& graph, const PassContext& context);
@@ -83,6 +85,9 @@ bool is_computed_by_library(const PassContext& context,
                             const std::function<bool(const ir::LibraryCapabilities&)>& computes);
 // Whether a library of the target multiplies matrices of the type, and may be asked for it.
 bool is_library_product(const PassContext& context, DType dtype);
+// Whether the conv is a matrix product as it stands: a window of one position that moves by one, over channels-last
+// images.
+bool is_of_points(const ir::Graph& graph, const ir::Node& conv);
 // Whether unroll_depthwise takes the conv.
 bool will_unroll(const ir::Graph& graph, const ir::Node& conv, const PassContext& context);
 // Whether a library of the target computes such an attention, and may be asked for it.

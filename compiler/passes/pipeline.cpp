@@ -35,6 +35,7 @@ const std::vector<Pass>& pipeline() {
       {"space_to_depth", space_to_depth},
       {"expand_pools", expand_pools, true},
       {"expand_attention", expand_attention, true},
+      {"own_products", own_products},
       {"expand_convolutions", expand_convolutions, true},
       {"expand_products", expand_products, true},
       {"simplify_maps", simplify_maps},

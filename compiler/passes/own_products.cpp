@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimize pass, for GPUs: writes products of 16-bit floats by constant matrices out where memory bounds them, so that
+// partition makes one kernel of each and what surrounds it. A library would read and write memory once more for all
+// that it does not fuse, and takes a multiple of the time of the traffic where sums or results are few. Convolutions of
+// one position are such products, too.
+//
+//   y[..., j] = sum over k of a[..., 1, k] * b[j, k]
+//
+// Products and sums are f32. A bias is added before the result is rounded. So are the products of gates, one row for
+// each sample by a small matrix of f32: a launch takes longer than such a sum.
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "compiler/partition/graph_names.h"
+#include "compiler/passes/passes.h"
+#include "compiler/passes/rewriter.h"
+#include "ir/kernel/kernel.h"
+
+namespace fusec::compiler {
+namespace {
+
+// The most products for each element that is read or written: n k / (n + k). Measured on an H100, batches of 64: up to
+// the first number a kernel is as fast as the library or faster, up to the second if it does what the library would
+// leave to another kernel.
+constexpr double kMaxPlainIntensity = 45, kMaxFusedIntensity = 100;
+// Elements of a matrix that each sample reads from the cache in no more time than a launch takes.
+constexpr double kMaxSmallMatrix = 131072;
+
+class OwnProduct : Expansion {
+ public:
+  OwnProduct(Graph& graph, const Node& node) : Expansion(graph, node) {}
+
+  // The sum, with the bias of a convolution.
+  ValueId build() {
+    const ValueId x = in(0);
+    const Shape shape = type(x).shape;
+    const ValueId a = cast(reshape(x, inserted(shape, shape.size() - 1, 1)), DType::f32);
+    const ValueId products = node(ScalarOp::mul, {a, cast(matrix(), DType::f32)});
+    const ValueId sums = reduce(TensorOp::reduce_sum, products, shape.size());
+    return node_.inputs.size() > 2 ? node(ScalarOp::add, {sums, cast(in(2), DType::f32)}) : sums;
+  }
+
+ private:
+  // [results, terms]
+  ValueId matrix() {
+    const ValueId w = in(1);
+    if (node_.op == TensorOp::conv) return reshape(w, {type(w).shape[0], type(w).shape[1]});
+    if (node_.attrs.i("transpose_b") == 1) return w;
+    return node(TensorOp::transpose, {w}, {{"perm", std::vector<int64_t>{1, 0}}});
+  }
+};
+
+// The number of terms and of results of a product by a constant matrix, which may be converted.
+struct Matrix {
+  int64_t n = 0, k = 0;
+  double area() const { return static_cast<double>(n) * static_cast<double>(k); }
+};
+std::optional<Matrix> constant_matrix(const Graph& graph, const Node& node) {
+  const bool is_matmul = node.op == TensorOp::matmul;
+  if (!is_matmul && !(node.op == TensorOp::conv)) return std::nullopt;
+  const DType dtype = graph.type(node.output).dtype;
+  for (const ValueId input : node.inputs)
+    if (graph.type(input).dtype != dtype) return std::nullopt;
+  ValueId w = node.inputs[1];
+  const NodeId producer = graph.values[w].producer;
+  if (producer.valid() && graph.nodes[producer].op == ScalarOp::cast) w = graph.nodes[producer].inputs[0];
+  const Shape& shape = graph.type(w).shape;
+  if (!graph.is_constant(w) || !is_const(shape)) return std::nullopt;
+  if (!is_matmul) {
+    if (!is_of_points(graph, node)) return std::nullopt;
+    return Matrix{shape[0].value(), shape[1].value()};
+  }
+  if (shape.size() != 2 || graph.type(node.inputs[0]).rank() < 2 || node.attrs.i("transpose_a") == 1)
+    return std::nullopt;
+  const bool transposed = node.attrs.i("transpose_b") == 1;
+  return Matrix{shape[transposed ? 0 : 1].value(), shape[transposed ? 1 : 0].value()};
+}
+
+// Whether the product has one row for each sample, as in squeeze-and-excitation.
+bool is_of_samples(const Graph& graph, const Node& node) {
+  const Shape& shape = graph.type(node.inputs[0]).shape;
+  return std::all_of(shape.begin() + 1, shape.end() - 1, [](const Dim& extent) { return extent.is(1); });
+}
+
+class Choice {
+ public:
+  Choice(const Graph& graph, const PassContext& context) : graph_(graph), context_(context), users_(users(graph)) {}
+
+  bool is_own_product(const Node& node) const {
+    const std::optional<Matrix> matrix = constant_matrix(graph_, node);
+    const DType dtype = graph_.type(node.output).dtype;
+    if (!matrix) return false;
+    if (dtype == DType::f32) return is_of_samples(graph_, node) && matrix->area() <= kMaxSmallMatrix;
+    if (!is_16_bit_float(dtype) || context_.target.sm < ir::kFirstMmaSm || matrix->n % 2 != 0 || matrix->k % 2 != 0)
+      return false;
+    const double most = fuses_more(node) ? kMaxFusedIntensity : kMaxPlainIntensity;
+    return !is_library_product(context_, dtype) || matrix->area() <= most * static_cast<double>(matrix->n + matrix->k);
+  }
+
+ private:
+  // Whether a kernel takes in what no library of GPUs fuses: an op behind the product that is neither a bias nor one of
+  // their epilogues, or a multiplication before it, as by a gate.
+  bool fuses_more(const Node& node) const {
+    ValueId v = node.output;
+    const Node* next = only_user(v);
+    if (next != nullptr && next->op == ScalarOp::add && next->inputs.size() == 2 &&
+        (graph_.is_constant(next->inputs[0]) || graph_.is_constant(next->inputs[1])))
+      next = only_user(next->output);
+    if (next != nullptr && next->inputs.size() == 1 && next->op.is_scalar() && !(next->op == ScalarOp::relu) &&
+        !(next->op == ScalarOp::cast))
+      return true;
+    v = node.inputs[0];
+    const Node* before = producer(v);
+    while (before != nullptr && before->op == ScalarOp::cast && only_user(v) != nullptr) {
+      v = before->inputs[0];
+      before = producer(v);
+    }
+    return before != nullptr && before->op == ScalarOp::mul && only_user(v) != nullptr;
+  }
+  const Node* only_user(ValueId v) const {
+    const std::vector<NodeId>& list = users_[v];
+    return list.size() == 1 ? &graph_.nodes[list[0]] : nullptr;
+  }
+  const Node* producer(ValueId v) const {
+    const NodeId id = graph_.values[v].producer;
+    return id.valid() ? &graph_.nodes[id] : nullptr;
+  }
+
+  const Graph& graph_;
+  const PassContext& context_;
+  const ir::IdVector<ValueId, std::vector<NodeId>> users_;  // before the pass
+};
+
+}  // namespace
+
+Result<bool> own_products(Graph& graph, const PassContext& context) {
+  if (context.target.kind != TargetKind::cuda || !context.options.fuse || context.options.numerics == Numerics::exact)
+    return false;
+  const auto uses = use_counts(graph);
+  std::map<ValueId, ValueId> sums;  // of the results that one node reads
+  Rewriter rewriter(graph);
+  const Choice choice(graph, context);
+  std::vector<NodeId> own;
+  for (const NodeId id : graph.order)
+    if (choice.is_own_product(graph.nodes[id])) own.push_back(id);
+  rewriter.walk([&](NodeId id) {
+    const Node node = graph.nodes[id];
+    if (std::find(own.begin(), own.end(), id) != own.end()) {
+      const ValueId sum = OwnProduct(graph, node).build();
+      const DType dtype = graph.type(node.output).dtype;
+      const ValueId result =
+          dtype == DType::f32 ? sum : add_node(graph, ScalarOp::cast, {sum}, {{"to", dtype}}, node.origin);
+      if (result != sum && uses[node.output] == 1) sums[result] = sum;
+      return rewriter.replace(node.output, result);
+    }
+    if (!(node.op == ScalarOp::add)) return;
+    for (const std::size_t i : {size_t{0}, size_t{1}}) {
+      const auto sum = sums.find(node.inputs[i]);
+      const ValueId bias = node.inputs[1 - i];
+      if (sum == sums.end() || !graph.is_constant(bias)) continue;
+      const ir::Type type = graph.type(node.output);
+      const Shape& shape = graph.type(bias).shape;
+      if (!(type == graph.type(node.inputs[i])) || shape.empty() || !(shape.back() == type.shape.back()) ||
+          !(num_elements(shape) == shape.back()))
+        continue;
+      const ValueId wide = add_node(graph, ScalarOp::cast, {bias}, {{"to", DType::f32}}, node.origin);
+      const ValueId all = add_node(graph, ScalarOp::add, {sum->second, wide}, {}, node.origin);
+      return rewriter.replace(node.output, add_node(graph, ScalarOp::cast, {all}, {{"to", type.dtype}}, node.origin));
+    }
+  });
+  return rewriter.changed();
+}
+
+}  // namespace fusec::compiler
