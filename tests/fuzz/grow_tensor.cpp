@@ -327,6 +327,23 @@ ValueId matmul(Maker& m) {
   return m.node(TensorOp::matmul, {a, b}, {{"transpose_a", int64_t{ta}}, {"transpose_b", int64_t{tb}}});
 }
 
+// A product of 16-bit floats by a constant matrix, as kernels of a GPU multiply them, maybe behind a gate and before a
+// bias.
+ValueId own_product(Maker& m) {
+  const DType dtype = m.random.pick({DType::f16, DType::f16, DType::bf16});
+  const int64_t k = 2 * m.random.between(1, 40), n = 2 * m.random.between(1, 12);
+  const Dim samples = m.random.chance(0.5) ? m.extent() : Dim(m.random.between(1, 3));
+  ValueId x = m.leaf(dtype, {samples, m.random.between(1, 24), k});
+  if (!x.valid()) return {};
+  if (m.random.chance(0.4)) x = m.scalar(ScalarOp::mul, {x, m.leaf(dtype, {samples, 1, k})});
+  const bool transposed = m.random.chance(0.5);
+  const std::vector<int64_t> shape = transposed ? std::vector<int64_t>{n, k} : std::vector<int64_t>{k, n};
+  ValueId y = m.node(TensorOp::matmul, {x, m.constant(dtype, shape)},
+                     {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{transposed}}});
+  if (m.random.chance(0.5)) y = m.scalar(ScalarOp::add, {y, m.constant(dtype, {n})});
+  return y;
+}
+
 ir::Attrs window(Maker& m, std::size_t axes, bool last) {
   Ints strides, pads, dilations;
   for (std::size_t i = 0; i < axes; ++i) {
@@ -461,7 +478,7 @@ ValueId epilogue(Maker& m, ValueId v) {
 }  // namespace
 
 ValueId anchor_node(Maker& m) {
-  static const std::vector<Choice> choices = {{3, matmul}, {3, conv}, {1.5, pool}, {0.7, branches}};
+  static const std::vector<Choice> choices = {{3, matmul}, {3, conv}, {1.5, pool}, {0.7, branches}, {1, own_product}};
   ValueId v = pick_one(m, choices);
   for (int64_t n = m.random.below(4); n > 0; --n) v = epilogue(m, v);
   return v;
