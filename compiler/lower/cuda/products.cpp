@@ -11,7 +11,6 @@
 // partition keeps products and sums apart, so there is nothing to schedule here.
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <set>
 
@@ -94,6 +93,8 @@ class ProductSchedule {
       if (reduce != nullptr && sum_ != nullptr) return false;
       if (reduce != nullptr) sum_ = reduce;
       if (reduce == nullptr && !is_plain(stmt)) return false;
+      if (sum_ == nullptr) made_.push_back(stmt);
+      if (reduce != nullptr) append(made_, reduce->body);
     }
     return sum_ != nullptr && is_product() && is_of_known_extents();
   }
@@ -106,7 +107,7 @@ class ProductSchedule {
 
   const Stmt* definition(const Operand& operand) const {
     const auto* reg = std::get_if<RegId>(&operand);
-    for (const Stmt& stmt : sum_->body) {
+    for (const Stmt& stmt : made_) {
       const std::vector<RegId> defined = ir::defined(stmt);
       if (reg != nullptr && std::find(defined.begin(), defined.end(), *reg) != defined.end()) return &stmt;
     }
@@ -141,12 +142,12 @@ class ProductSchedule {
     return reads_rows(right_);
   }
 
-  // The statements of the sum's body on which the register depends, in order.
+  // The statements of the sum's body, and of those before it, on which the register depends, in order.
   Block closure(RegId reg) const {
     std::set<RegId> needed = {reg};
     Block out;
-    for (std::size_t i = sum_->body.size(); i-- > 0;) {
-      const Stmt& stmt = sum_->body[i];
+    for (std::size_t i = made_.size(); i-- > 0;) {
+      const Stmt& stmt = made_[i];
       const std::vector<RegId> made = ir::defined(stmt);
       if (std::none_of(made.begin(), made.end(), [&](RegId r) { return needed.contains(r); })) continue;
       ir::for_each_operand(stmt, [&](const Operand& operand) {
@@ -178,18 +179,9 @@ class ProductSchedule {
   bool is_of_known_extents() {
     const auto terms = known_value(s_, term_.extent), columns = known_value(s_, n_.extent);
     if (!terms || !columns || *terms < 2 || *terms % 2 != 0 || *columns % 2 != 0) return false;
-    // Registers of the body that are defined outside of the sum would have to be made for every tile.
     terms_ = *terms, width_ = *columns;
     in_lanes_ = std::gcd(terms_, kMaxLanes), out_lanes_ = std::gcd(width_, kMaxLanes);
-    std::set<RegId> own;
-    bool alone = true;
-    for (const Stmt& stmt : sum_->body) {
-      ir::for_each_operand(stmt, [&](const Operand& operand) {
-        if (const auto* r = std::get_if<RegId>(&operand)) alone = alone && own.contains(*r);
-      });
-      for (const RegId r : ir::defined(stmt)) own.insert(r);
-    }
-    return alone;
+    return true;
   }
 
   // --- tiles -------------------------------------------------------------------------------------------------------
@@ -336,7 +328,7 @@ class ProductSchedule {
       if (f.along && !divisible_by(k_, f.along->extent, f.rows)) guard.push_back(f.along->extent - 1 - row0 - row);
       if (has_tail) guard.push_back(left);
       if (auto* load = std::get_if<ir::Load>(&stmt.v)) {
-        load->otherwise = {k_.buffers[load->buffer].dtype};
+        if (load->guard.empty()) load->otherwise = {k_.buffers[load->buffer].dtype};
         load->guard.insert(load->guard.end(), guard.begin(), guard.end());
       }
       if (auto* store = std::get_if<ir::Store>(&stmt.v); store != nullptr && has_tail) store->guard.push_back(left);
@@ -479,7 +471,7 @@ class ProductSchedule {
     if (width_ % tiles_.columns != 0) guard.push_back(IndexExpr(width_) - out_lanes_ - column0_ - column);
     for (Stmt& stmt : work) {
       if (auto* load = std::get_if<ir::Load>(&stmt.v); load != nullptr && load->buffer != results_) {
-        load->otherwise = {k_.buffers[load->buffer].dtype};
+        if (load->guard.empty()) load->otherwise = {k_.buffers[load->buffer].dtype};
         load->guard.insert(load->guard.end(), guard.begin(), guard.end());
       }
       if (auto* store = std::get_if<ir::Store>(&stmt.v))
@@ -494,6 +486,7 @@ class ProductSchedule {
   ir::Kernel& k_;
   const PerfectNest& nest_;
   const ir::Reduce* sum_ = nullptr;
+  Block made_;  // the statements that make the factors
   LoopHead n_, term_;
   std::optional<LoopHead> m_;
   RegId left_, right_;  // the factors: of rows and of columns
