@@ -122,8 +122,8 @@ TEST(Candidates, TransposesDifferInTilesAndColumnsInStrips) {
                          [&](const std::string& why) { return why.find(words) != std::string::npos; });
   };
   const ir::Program transpose = lowered_program(transpose_text(), target, kAll);
-  EXPECT_GE(count(transpose, "of the input's rows"), 1) << ::testing::PrintToString(reasons_of(transpose));
-  EXPECT_GE(count(transpose, "of the output's rows"), 1) << ::testing::PrintToString(reasons_of(transpose));
+  EXPECT_GE(count(transpose, " rows"), 1) << ::testing::PrintToString(reasons_of(transpose));
+  EXPECT_GE(count(transpose, " columns"), 1) << ::testing::PrintToString(reasons_of(transpose));
   const ir::Program columns = lowered_program(columns_text(), target, kAll);
   EXPECT_GE(count(columns, "strips of"), 1) << ::testing::PrintToString(reasons_of(columns));
 }

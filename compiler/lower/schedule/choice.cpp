@@ -36,9 +36,8 @@ std::string to_string(const ScheduleChoice& choice) {
   if (choice.threads > 0) add(text, std::to_string(choice.threads) + " threads");
   if (choice.accesses > 0) add(text, std::to_string(choice.accesses) + " accesses a thread");
   if (choice.task > 0) add(text, std::to_string(choice.task) + " elements a task");
-  if (choice.tile_rows > 0) add(text, "tiles of " + std::to_string(choice.tile_rows) + " elements of the input's rows");
-  if (choice.tile_columns > 0)
-    add(text, "tiles of " + std::to_string(choice.tile_columns) + " elements of the output's rows");
+  if (choice.tile_rows > 0) add(text, "tiles of " + std::to_string(choice.tile_rows) + " rows");
+  if (choice.tile_columns > 0) add(text, "tiles of " + std::to_string(choice.tile_columns) + " columns");
   if (choice.strip > 0) add(text, "strips of " + std::to_string(choice.strip) + " accesses");
   for (const Named& d : kDecisions)
     if (choice.*d.what != Decision::open) add(text, choice.*d.what == Decision::yes ? d.yes : d.no);

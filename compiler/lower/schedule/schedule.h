@@ -43,7 +43,7 @@ struct ScheduleChoice {
   int threads = 0;                     // GPU: of a block
   int accesses = 0;                    // GPU: of a thread, in element-wise work
   int64_t task = 0;                    // CPU: elements of a task, in element-wise work
-  int tile_rows = 0;                   // GPU: of a transpose's tile, as it lies in the input
+  int tile_rows = 0;                   // GPU: of a product's tile, or of a transpose's as it lies in the input
   int tile_columns = 0;                // GPU: the same, as it lies in the output
   int strip = 0;                       // GPU: accesses of a strip of columns
   Decision tiles = Decision::open;     // GPU: planes, or tiles of a transpose, in place of strided accesses
