@@ -9,6 +9,7 @@
 #include "compiler/partition/graph_names.h"
 #include "compiler/partition/groups.h"
 #include "compiler/partition/limits.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::compiler {
 namespace {
@@ -23,7 +24,11 @@ constexpr int kCheapToRepeat = 8;
 class RegionFuser {
  public:
   RegionFuser(Groups& groups, const Target& target, const Options& options)
-      : groups_(groups), graph_(groups.graph), keeps_rows_(target.keeps_rows), options_(options) {}
+      : groups_(groups),
+        graph_(groups.graph),
+        keeps_rows_(target.keeps_rows),
+        multiplies_(target.kind == TargetKind::cuda && target.sm >= ir::kFirstMmaSm),
+        options_(options) {}
 
   void visit(NodeId id) {
     if (groups_.group_of(id) != kNoGroup || groups_.is_view(id) || !is_work(id) || joins_user(id)) return;
@@ -107,12 +112,13 @@ class RegionFuser {
     const Group& b = groups_.all[static_cast<size_t>(g)];
     if (options_.numerics == Numerics::exact && reorders_sum(a, b, value, direct, user))
       return "exact: what else a kernel does may change the order of its sum";
-    const bool product = feeds_product(graph_.nodes[user].output);
+    const bool makes = multiplies_ && a.has_product, uses = multiplies_ && b.has_product;
+    const bool product = multiplies_ && feeds_product(graph_.nodes[user].output);
     const bool rows = a.has_reduction || b.has_reduction || product;
-    if ((a.has_product && b.has_reduction) || (b.has_product && a.has_reduction))
+    if ((makes && b.has_reduction) || (uses && a.has_reduction))
       return "a matrix product is the only reduction of its kernel";
     if (a.has_reduction && product) return "a matrix product is the only reduction of its kernel";
-    if (a.has_product && !(graph_.nodes[user].op.is_scalar() && reads_alike(p, user)))
+    if (makes && !(graph_.nodes[user].op.is_scalar() && reads_alike(p, user)))
       return "its user does not read a matrix product element by element";
     if (!keeps_rows_ && ((a.has_scan && b.has_reduction) || (b.has_scan && a.has_reduction)))
       return "a GPU keeps no row between a scan and another reduction";
@@ -130,8 +136,7 @@ class RegionFuser {
     if (product && (a.has_concat || a.cost > kCheapToRepeat))
       return "it is costly to make for each tile of a matrix product";
     if (product && outputs.size() > 1) return "what a matrix product reads is stored";
-    if ((a.has_product || b.has_product) && !follow_product(nodes, outputs))
-      return "it is no result of a matrix product";
+    if ((makes || uses) && !follow_product(nodes, outputs)) return "it is no result of a matrix product";
     if ((a.has_concat || b.has_concat) && selected(nodes, rows || outputs.size() > 1) > kMaxSelected)
       return "each element would choose from too many operands";
     if (reads_own_concat(nodes)) return "its user loads the concat that it is stored into";
@@ -273,6 +278,7 @@ class RegionFuser {
   Groups& groups_;
   const Graph& graph_;
   const bool keeps_rows_;
+  const bool multiplies_;  // whether kernels compute matrix products by matrix instructions
   const Options& options_;
 };
 
