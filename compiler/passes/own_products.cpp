@@ -6,12 +6,15 @@
 //
 //   y[..., j] = sum over k of a[..., 1, k] * b[j, k]
 //
-// Products and sums are f32. A bias is added before the result is rounded. So are the products of gates, one row for
-// each sample by a small matrix of f32: a launch takes longer than such a sum.
+// Products and sums are f32. A bias is added before the result is rounded.
+//
+// The f32 products of gates, as in squeeze-and-excitation, are written out, too: each is one row of means by a small
+// matrix for each image, and a launch takes longer than such a sum.
 
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "compiler/partition/graph_names.h"
 #include "compiler/passes/passes.h"
@@ -25,8 +28,9 @@ namespace {
 // the first number a kernel is as fast as the library or faster, up to the second if it does what the library would
 // leave to another kernel.
 constexpr double kMaxPlainIntensity = 45, kMaxFusedIntensity = 100;
-// Elements of a matrix that each sample reads from the cache in no more time than a launch takes.
-constexpr double kMaxSmallMatrix = 131072;
+// Elements of a gate's matrix, which each image reads from the cache.
+constexpr double kMaxGateMatrix = 131072;
+constexpr int kMaxGateSteps = 12;  // from the product back to the means
 
 class OwnProduct : Expansion {
  public:
@@ -78,8 +82,8 @@ std::optional<Matrix> constant_matrix(const Graph& graph, const Node& node) {
   return Matrix{shape[transposed ? 0 : 1].value(), shape[transposed ? 1 : 0].value()};
 }
 
-// Whether the product has one row for each sample, as in squeeze-and-excitation.
-bool is_of_samples(const Graph& graph, const Node& node) {
+// Whether the product has one row for each image.
+bool is_of_images(const Graph& graph, const Node& node) {
   const Shape& shape = graph.type(node.inputs[0]).shape;
   return std::all_of(shape.begin() + 1, shape.end() - 1, [](const Dim& extent) { return extent.is(1); });
 }
@@ -92,7 +96,8 @@ class Choice {
     const std::optional<Matrix> matrix = constant_matrix(graph_, node);
     const DType dtype = graph_.type(node.output).dtype;
     if (!matrix) return false;
-    if (dtype == DType::f32) return is_of_samples(graph_, node) && matrix->area() <= kMaxSmallMatrix;
+    if (dtype == DType::f32)
+      return is_of_images(graph_, node) && comes_from_means(node) && matrix->area() <= kMaxGateMatrix;
     if (!is_16_bit_float(dtype) || context_.target.sm < ir::kFirstMmaSm || matrix->n % 2 != 0 || matrix->k % 2 != 0)
       return false;
     const double most = fuses_more(node) ? kMaxFusedIntensity : kMaxPlainIntensity;
@@ -119,6 +124,18 @@ class Choice {
     }
     return before != nullptr && before->op == ScalarOp::mul && only_user(v) != nullptr;
   }
+  // Whether what the product reads is made of means, maybe by way of other products and activations. Other products of
+  // few columns have as many rows as a batch has samples, and those may be many.
+  bool comes_from_means(const Node& node) const {
+    const Node* at = &node;
+    for (int steps = 0; at != nullptr && steps < kMaxGateSteps; ++steps) {
+      if (is_kind(at->op, ir::OpPattern::reduction)) return true;
+      const auto from =
+          std::find_if(at->inputs.begin(), at->inputs.end(), [&](ValueId v) { return !graph_.is_constant(v); });
+      at = from != at->inputs.end() ? producer(*from) : nullptr;
+    }
+    return false;
+  }
   const Node* only_user(ValueId v) const {
     const std::vector<NodeId>& list = users_[v];
     return list.size() == 1 ? &graph_.nodes[list[0]] : nullptr;
@@ -142,12 +159,12 @@ Result<bool> own_products(Graph& graph, const PassContext& context) {
   std::map<ValueId, ValueId> sums;  // of the results that one node reads
   Rewriter rewriter(graph);
   const Choice choice(graph, context);
-  std::vector<NodeId> own;
+  std::set<NodeId> own;
   for (const NodeId id : graph.order)
-    if (choice.is_own_product(graph.nodes[id])) own.push_back(id);
+    if (choice.is_own_product(graph.nodes[id])) own.insert(id);
   rewriter.walk([&](NodeId id) {
     const Node node = graph.nodes[id];
-    if (std::find(own.begin(), own.end(), id) != own.end()) {
+    if (own.contains(id)) {
       const ValueId sum = OwnProduct(graph, node).build();
       const DType dtype = graph.type(node.output).dtype;
       const ValueId result =

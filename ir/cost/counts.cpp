@@ -21,7 +21,7 @@ constexpr int kFunctionCost = 9, kDivisionCost = 4;
 // more of them in the air than threads that each read a line of their own.
 constexpr double kLoadsInAir = 6, kScatteredLoadsInAir = 2;
 constexpr double kOpDepth = 3;  // cycles until a dependent op can begin, in ops of one cycle
-constexpr double kMmaBytes = 16, kMmaStatements = 4, kMmaUs = 0.02;  // of a thread's part: its words of the operands
+constexpr double kMmaBytes = 16, kMmaStatements = 4, kMmaUs = 0.02;  // of a thread's part; fitted
 constexpr double kShuffleUs = 0.012;                                 // of one exchange between lanes of a warp
 constexpr double kWarpExchanges = 5;
 constexpr double kLoopStep = 2, kIndexStep = 2;          // additions
