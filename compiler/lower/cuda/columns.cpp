@@ -22,7 +22,6 @@ constexpr int64_t kEnoughBlocks = 1024;
 constexpr int64_t kFewRows = 16;     // as many as a thread adds up by itself
 constexpr int64_t kNarrowStrip = 4;  // accesses: two sectors
 constexpr int64_t kManyStrips = 64;  // of the sums of chunks
-constexpr int kFoldedGroups = 8;     // of threads, whose sums one thread combines: more would not fit in its registers
 
 // One reduction over one loop, then element-wise work on its result. Results that are as large as the reduced value and
 // do not need the sum are stored inside the reduction, so that each element is read once.
@@ -133,47 +132,20 @@ class ColumnSchedule {
     for (LoopHead& head : grid) head.tag = LoopTag::grid;
     grid.push_back({LoopTag::grid, strip, ceildiv(columns_.extent, int64_t{width_} * lanes_)});
     const int n = groups(reduce.loops[0].extent);
-    const BufferId sums = add_sums(n);
+    const BufferId sums = add_buffer(k_, {"sums" + std::to_string(k_.buffers.size()),
+                                          ir::Space::shared,
+                                          dtype_,
+                                          {n, int64_t{width_} * lanes_},
+                                          {},
+                                          0,
+                                          ""});
     Block body;
     body.push_back({ir::Alloc{sums}});
     body.push_back(partial_sums(reduce, sums, n, strip));
-    if (n >= 2 * kFoldedGroups && n % kFoldedGroups == 0) {
-      const BufferId folded = add_sums(n / kFoldedGroups);
-      body.push_back({ir::Alloc{folded}});
-      body.push_back(fold(reduce.combiner, sums, folded, n / kFoldedGroups, strip));
-      body.push_back(totals(reduce, after, folded, n / kFoldedGroups, strip));
-    } else {
-      body.push_back(totals(reduce, after, sums, n, strip));
-    }
+    body.push_back(totals(reduce, after, sums, n, strip));
     Block result;
     result.push_back(rebuild_loops(grid, std::move(body)));
     return result;
-  }
-
-  BufferId add_sums(int n) {
-    return add_buffer(k_, {"sums" + std::to_string(k_.buffers.size()),
-                           ir::Space::shared,
-                           dtype_,
-                           {n, int64_t{width_} * lanes_},
-                           {},
-                           0,
-                           ""});
-  }
-
-  // Combines the sums of groups that follow each other by pairs, as `totals` goes on with what comes out.
-  Stmt fold(ir::Combiner combiner, BufferId sums, BufferId folded, int n, VarId strip) {
-    const VarId x = add_var(k_), y = add_var(k_), g = add_var(k_);
-    const RegId total = add_reg(k_, dtype_, lanes_), part = add_reg(k_, dtype_, lanes_);
-    ir::Reduce some{{total}, combiner, {0, 0}, {{LoopTag::unroll, g, kFoldedGroups}}, {}, {part}, {}};
-    const IndexExpr from = IndexExpr::symbol(y) * kFoldedGroups + IndexExpr::symbol(g);
-    some.body.push_back({ir::Load{part, sums, sum_at(from, x), {}, ir::Constant{dtype_}, 0}});
-    Block body;
-    body.push_back({std::move(some)});
-    body.push_back({ir::Store{folded, sum_at(IndexExpr::symbol(y), x), total, {}, ir::StoreHint::none}});
-    const IndexExpr access = IndexExpr(width_) * IndexExpr::symbol(strip) + IndexExpr::symbol(x);
-    Block once;
-    once.push_back(only_if(k_, columns_.extent - access * lanes_ - (lanes_ - 1), std::move(body)));
-    return rebuild_loops({{LoopTag::block, y, n}, {LoopTag::block, x, width_}}, std::move(once));
   }
 
   // Runs `block` at the columns of thread x of the strip.
