@@ -158,6 +158,7 @@ bool is_plain_map(ir::Op op) {
     case TensorOp::reshape:
     case TensorOp::transpose:
     case TensorOp::slice:
+    case TensorOp::unfold:
       return true;
     default:
       return false;
@@ -184,6 +185,15 @@ Coords input_coords(const ir::Graph& graph, const ir::Node& node, int i, const C
       const auto& steps = node.attrs.ints("steps");
       Coords result;
       for (size_t k = 0; k < coords.size(); ++k) result.push_back(starts[k] + Dim(steps[k]) * coords[k]);
+      return result;
+    }
+    case TensorOp::unfold: {
+      const auto axis = static_cast<std::ptrdiff_t>(node.attrs.i("axis"));
+      const auto& steps = node.attrs.ints("steps");
+      Coords result = coords;
+      const auto at = result.begin() + axis;
+      *at = at[0] * steps[0] + at[1] * steps[1];
+      result.erase(at + 1);
       return result;
     }
     default:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Helpers for passes of the optimize stage: counts the uses of values, for passes that may rewrite only values with a
 // single use, makes the ends of a dtype's range, and emits what sliding windows read: the elements of one tap, as a
-// slice and a pad, or whole windows along an axis, as a gather.
+// slice and a pad, or whole windows along an axis.
 
 #include "compiler/passes/rewriter.h"
 
@@ -42,11 +42,6 @@ using ir::TensorOp;
 using ir::ValueId;
 
 ValueId Expansion::windows(ValueId v, std::size_t axis, const ir::PoolAxis& a, ValueId padding) {
-  const DType counts = counter(a.in);
-  const auto steps = [&](std::size_t line, const Dim& extent, int64_t step) {
-    return node(ScalarOp::mul, {count(2, line, extent, counts), number(counts, static_cast<double>(step))});
-  };
-  const ValueId table = node(ScalarOp::add, {steps(0, a.out, a.stride), steps(1, a.kernel, a.dilation)});
   const Dim after = max((a.out - 1) * a.stride + a.dilated_extent() - (a.before + a.in), 0);
   if (!Dim(a.before).is(0) || !after.is(0)) {
     const Shape none(type(v).shape.size(), 0);
@@ -55,7 +50,10 @@ ValueId Expansion::windows(ValueId v, std::size_t axis, const ir::PoolAxis& a, V
               {"after", with(none, axis, after)},
               {"mode", std::string("constant")}});
   }
-  return node(TensorOp::gather, {v, table}, {{"axis", static_cast<int64_t>(axis)}});
+  return node(TensorOp::unfold, {v},
+              {{"axis", static_cast<int64_t>(axis)},
+               {"sizes", Shape{a.out, Dim(a.kernel)}},
+               {"steps", std::vector<int64_t>{a.stride, a.dilation}}});
 }
 
 ValueId Expansion::least_or_greatest(DType dtype, bool greatest) {

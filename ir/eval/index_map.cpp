@@ -102,6 +102,15 @@ Result<Tensor> eval_slice(const OpCall& call) {
   return read_through(call, std::move(strides), offset);
 }
 
+Result<Tensor> eval_unfold(const OpCall& call) {
+  Extents strides = call.operand(0).strides();
+  const auto axis = static_cast<std::size_t>(call.attrs.i("axis"));
+  const int64_t stride = strides[axis];
+  strides[axis] = stride * call.attrs.ints("steps")[0];
+  strides.insert(strides.begin() + static_cast<std::ptrdiff_t>(axis) + 1, stride * call.attrs.ints("steps")[1]);
+  return read_through(call, std::move(strides), 0);
+}
+
 Result<Tensor> eval_concat(const OpCall& call) {
   FUSEC_ASSIGN(Tensor out, call.make_result());
   const auto axis = static_cast<std::size_t>(call.attrs.i("axis"));

@@ -112,6 +112,25 @@ Result<Type> infer_slice(const Args& in, const Attrs& attrs) {
   return Type{in[0].dtype, sizes};
 }
 
+Result<Type> infer_unfold(const Args& in, const Attrs& attrs) {
+  const Shape& sizes = attrs.dims("sizes");
+  const std::vector<int64_t>& steps = attrs.ints("steps");
+  FUSEC_TRY(check_axis(attrs.i("axis"), in[0].rank(), "axis"));
+  if (sizes.size() != 2 || steps.size() != 2)
+    return bad("sizes and steps must have one entry for windows, one for places");
+  FUSEC_TRY(check_extents(sizes, "sizes"));
+  if (steps[0] < 1 || steps[1] < 1) return bad("steps must be 1 or more");
+  const auto axis = static_cast<std::size_t>(attrs.i("axis"));
+  if (!sizes[0].is(0) && !sizes[1].is(0)) {
+    const Dim last = (sizes[0] - 1) * steps[0] + (sizes[1] - 1) * steps[1];
+    FUSEC_TRY(check_slice_axis(in[0].shape[axis], last, 1, 1, attrs.i("axis")));
+  }
+  Shape shape = in[0].shape;
+  shape[axis] = sizes[0];
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, sizes[1]);
+  return Type{in[0].dtype, shape};
+}
+
 Result<Type> infer_concat(const Args& in, const Attrs& attrs) {
   FUSEC_TRY(check_axis(attrs.i("axis"), in[0].rank(), "axis"));
   const std::size_t axis = static_cast<std::size_t>(attrs.i("axis"));

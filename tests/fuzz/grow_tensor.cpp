@@ -133,6 +133,24 @@ ValueId concat(Maker& m) {
   return m.node(TensorOp::concat, parts, {{"axis", static_cast<int64_t>(axis)}});
 }
 
+ValueId unfold(Maker& m) {
+  const ValueId v = any_value(m, 1, 4);
+  if (!v.valid()) return {};
+  const std::size_t axis = static_cast<std::size_t>(m.random.below(static_cast<int64_t>(m.shape(v).size())));
+  const Dim extent = m.shape(v)[axis];
+  const int64_t least = m.least(extent);
+  if (least < 1) return {};
+  const int64_t dilation = m.random.pick({1, 1, 1, 2}), step = m.random.pick({1, 1, 2, 3});
+  const int64_t window = m.random.between(1, std::min<int64_t>(4, (least - 1) / dilation + 1));
+  const int64_t span = (window - 1) * dilation + 1;
+  const Dim windows = step == 1 && m.random.chance(0.5)
+                          ? extent - (span - 1)
+                          : Dim(m.random.between(1, std::min<int64_t>(8, (least - span) / step + 1)));
+  return m.node(
+      TensorOp::unfold, {v},
+      {{"axis", static_cast<int64_t>(axis)}, {"sizes", Shape{windows, window}}, {"steps", Ints{step, dilation}}});
+}
+
 ValueId pad(Maker& m) {
   const ValueId v = any_value(m, 1, 5);
   if (!v.valid()) return {};
@@ -277,7 +295,7 @@ ValueId pick_one(Maker& m, const std::vector<Choice>& choices) {
 ValueId index_map_node(Maker& m) {
   static const std::vector<Choice> choices = {{4, reshape},     {4, transpose}, {2, broadcast}, {4, slice},
                                               {3, concat},      {2, pad},       {1.5, gather},  {0.5, gather_elements},
-                                              {0.5, gather_nd}, {0.7, iota},    {0.3, dim}};
+                                              {0.5, gather_nd}, {0.7, iota},    {0.3, dim},     {1, unfold}};
   return pick_one(m, choices);
 }
 

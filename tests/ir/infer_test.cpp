@@ -53,6 +53,9 @@ Attrs matmul(int64_t a, int64_t b) { return {{"transpose_a", a}, {"transpose_b",
 Attrs slice(const char* starts, const char* sizes, Ints steps) {
   return {{"starts", dims(starts)}, {"sizes", dims(sizes)}, {"steps", steps}};
 }
+Attrs unfold(int64_t axis, const char* sizes, Ints steps) {
+  return {{"axis", axis}, {"sizes", dims(sizes)}, {"steps", steps}};
+}
 Attrs pad(const char* before, const char* after, const char* mode) {
   return {{"before", dims(before)}, {"after", dims(after)}, {"mode", std::string(mode)}};
 }
@@ -144,6 +147,13 @@ TEST(Infer, IndexMaps) {
       {TensorOp::concat, {"f32[2]", "i32[2]"}, {{"axis", int64_t{0}}}, "must agree"},
       {TensorOp::concat, {"f32[2]", "f32[2, 2]"}, {{"axis", int64_t{0}}}, "must agree"},
       {TensorOp::concat, {}, {{"axis", int64_t{0}}}, "expected 1 or more operands, got 0"},
+      {TensorOp::unfold, {"f32[N, 9]"}, unfold(1, "[4, 3]", {2, 1}), "f32[N, 4, 3]"},
+      {TensorOp::unfold, {"f32[N, 9]"}, unfold(0, "[N - 2, 3]", {1, 1}), "f32[N - 2, 3, 9]"},
+      {TensorOp::unfold, {"f32[9]"}, unfold(0, "[5, 2]", {2, 1}), "axis 0 of extent 9 has no element 9"},
+      {TensorOp::unfold, {"f32[9]"}, unfold(0, "[5, 0]", {2, 1}), "f32[5, 0]"},
+      {TensorOp::unfold, {"f32[9]"}, unfold(0, "[5, 2]", {0, 1}), "steps must be 1 or more"},
+      {TensorOp::unfold, {"f32[9]"}, unfold(0, "[5]", {1, 1}), "one entry for windows, one for places"},
+      {TensorOp::unfold, {"f32[9]"}, unfold(1, "[5, 2]", {1, 1}), "axis"},
       {TensorOp::pad, {"f32[N, 3]", "f32[]"}, pad("[1, 0]", "[0, k]", "constant"), "f32[N + 1, k + 3]"},
       {TensorOp::pad, {"f32[3]"}, pad("[3]", "[0]", "reflect"), "axis 0 of extent 3 reflected by 3"},
       {TensorOp::pad, {"f32[3]"}, pad("[-4]", "[0]", "constant"), "negative extent -1"},
