@@ -91,11 +91,24 @@ Value* load_clamped(Writer& w, const Access& a, const Condition& c, Value* other
   return nonempty.uniform.empty() ? load() : branch(w.ir, all_terms_hold(w, nonempty.uniform), load, empty);
 }
 
+// Pairs of 16-bit lanes as words, in which a GPU holds them: where branches meet, halves would be taken apart.
+llvm::Type* word_type(const Ir& ir, llvm::Type* type) {
+  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
+  if (ir.target.kind != TargetKind::cuda || vector == nullptr || vector->getScalarSizeInBits() != 16 ||
+      vector->getNumElements() % 2 != 0)
+    return type;
+  return with_width(ir.b.getInt32Ty(), static_cast<int>(vector->getNumElements() / 2));
+}
+
 Value* load_guarded(Writer& w, const Access& a, const Condition& c, Value* otherwise) {
   if (c.never) return otherwise;
   const auto body = [&] { return load_clamped(w, a, c, otherwise); };
   if (c.uniform.empty()) return body();
-  return branch(w.ir, all_terms_hold(w, c.uniform), body, [&] { return otherwise; });
+  llvm::Type* words = word_type(w.ir, otherwise->getType());
+  Value* loaded = branch(
+      w.ir, all_terms_hold(w, c.uniform), [&] { return w.ir.b.CreateBitCast(body(), words); },
+      [&] { return w.ir.b.CreateBitCast(otherwise, words); });
+  return w.ir.b.CreateBitCast(loaded, otherwise->getType());
 }
 
 }  // namespace
