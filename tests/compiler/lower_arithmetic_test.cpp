@@ -34,7 +34,7 @@ constexpr const char* kQuotients =
 
 std::string with_words(std::string text, const std::string& dtype, const std::string& constant) {
   for (std::size_t at = 0; (at = text.find("CONSTANT")) != std::string::npos;) text.replace(at, 8, constant);
-  for (const char* before : {"in ", ": "}) {
+  for (const char* before : {"in ", "out ", ": "}) {
     const std::string word = std::string(before) + "T";
     for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos;)
       text.replace(at + std::strlen(before), 1, dtype);
@@ -163,6 +163,42 @@ TEST(LowerArithmetic, OtherDivisionsStay) {
 )")
                                 .value();
   EXPECT_EQ(ir::print(lowered(kernel)).find("rcp_approx"), std::string::npos);
+}
+
+// max(cast(x), 0) becomes cast(max(x, 0)), with equal results for all floats of 16 leading bits and their neighbours.
+TEST(LowerArithmetic, ReluComesBeforeTheRounding) {
+  constexpr int64_t kRows = 3 * 65536 / 4;
+  Tensor x = Tensor::make(DType::f32, {kRows, 4}).value();
+  for (int64_t i = 0; i < kRows * 4; ++i) {
+    const auto bits = static_cast<uint32_t>(i / 3 << 16) + static_cast<uint32_t>(i % 3 - 1);
+    std::memcpy(x.as<float>() + i, &bits, sizeof bits);
+  }
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const ir::Kernel kernel = ir::parse_kernel(with_words(R"(kernel @k(%x: in f32[n, 4], %y: out T[n, 4]) {
+  grid i in n {
+    v0: f32.4 = load x[i, lane]
+    v1: T.4 = cast v0
+    v2: T.4 = max v1, 0
+    store y[i, lane], v2
+  }
+}
+)",
+                                                          std::string(to_string(dtype)), ""))
+                                  .value();
+    const ir::Kernel own = lowered(kernel);
+    EXPECT_NE(ir::print(own).find(": f32.4 = max v0, 0"), std::string::npos) << ir::print(own);
+    std::vector<Tensor> want = {x, Tensor::make(dtype, {kRows, 4}).value()},
+                        got = {x, Tensor::make(dtype, {kRows, 4}).value()};
+    ASSERT_TRUE(ir::evaluate(kernel, want, {{"n", kRows}}).ok());
+    ASSERT_TRUE(ir::evaluate(own, got, {{"n", kRows}}).ok());
+    const uint16_t infinity = dtype == DType::f16 ? 0x7c00 : 0x7f80;
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < kRows * 4; ++i) {
+      const uint16_t p = want[1].as<uint16_t>()[i], q = got[1].as<uint16_t>()[i];
+      wrong += p != q && !((p & 0x7fff) > infinity && (q & 0x7fff) > infinity);
+    }
+    EXPECT_EQ(wrong, 0) << to_string(dtype);
+  }
 }
 
 TEST(LowerArithmetic, ARoundingJoinsTheCastToBytes) {

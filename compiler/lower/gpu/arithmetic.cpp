@@ -190,6 +190,7 @@ class Arithmetic {
         ThreadLowering l{kernel_, 1, 1, {}, {}, {}, &out, {}};
         if (let->op == ScalarOp::div && lower_division(l, *let)) continue;
         join_rounding(std::get<ir::Let>(stmt.v));
+        relu_before_rounding(l, std::get<ir::Let>(stmt.v));
       }
       out.push_back(std::move(stmt));
     }
@@ -229,10 +230,23 @@ class Arithmetic {
     let.args[0] = whole->second;
   }
 
+  // max(cast(x), 0) of 16-bit floats is cast(max(x, 0)): one instruction converts and packs two lanes, where a maximum
+  // of halves would take them apart. A value that is -0 after rounding becomes 0 in both.
+  void relu_before_rounding(ThreadLowering& l, ir::Let& let) {
+    const auto* from = let.args.empty() ? nullptr : std::get_if<RegId>(&let.args[0]);
+    if (from == nullptr || !is_16_bit_float(kernel_.regs[let.dst].dtype)) return;
+    if (let.op == ScalarOp::cast && kernel_.regs[*from].dtype == DType::f32) narrowed_[let.dst] = *from;
+    const auto wide = narrowed_.find(*from);
+    if (let.op != ScalarOp::max || !ir::on_half_bits(let) || wide == narrowed_.end()) return;
+    let.args = {append_let(l, ScalarOp::max, kernel_.regs[wide->second], {wide->second, f32(0)})};
+    let.op = ScalarOp::cast;
+  }
+
   ir::Kernel& kernel_;
   const ir::IdVector<RegId, ir::KnownBits> known_bits_;
-  const std::set<RegId> to_half_;   // quotients that only casts to f16 read
-  std::map<RegId, RegId> rounded_;  // maps the result of each `round` to its operand
+  const std::set<RegId> to_half_;    // quotients that only casts to f16 read
+  std::map<RegId, RegId> rounded_;   // maps the result of each `round` to its operand
+  std::map<RegId, RegId> narrowed_;  // maps 16-bit floats to the f32 that they round
 };
 
 }  // namespace
