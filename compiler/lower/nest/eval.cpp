@@ -493,7 +493,8 @@ Lowered RegionEval::pad(const Node& node, const Coords& coords) {
   return select_in_range(guard, inside, outside, dtype);
 }
 
-// Whether `operand` comes from a load of this block under all of guard_, which yields 0 where the guard fails.
+// Whether `operand` comes from a load of this block under all of guard_, which yields 0 where the guard fails, maybe by
+// way of casts.
 bool RegionEval::is_guarded_load(const Operand& operand) const {
   const auto* reg = std::get_if<RegId>(&operand);
   const ir::Block& block = *blocks_.back();
@@ -504,14 +505,19 @@ bool RegionEval::is_guarded_load(const Operand& operand) const {
       return std::find(regs.begin(), regs.end(), made) != regs.end();
     });
   };
-  auto maker = find_maker(*reg, block.rbegin());
-  if (maker == block.rend()) return false;
-  if (const auto* let = std::get_if<ir::Let>(&maker->v); let != nullptr && let->op == ScalarOp::cast) {
-    const auto* narrow = std::get_if<RegId>(&let->args[0]);
-    if (narrow != nullptr) maker = find_maker(*narrow, maker);
+  for (auto maker = find_maker(*reg, block.rbegin()); maker != block.rend();) {
+    if (const auto* load = std::get_if<ir::Load>(&maker->v)) {
+      const ir::Guard guard = indices(guard_);
+      return is_plus_zero(load->otherwise) && std::all_of(guard.begin(), guard.end(), [&](const IndexExpr& e) {
+               return std::find(load->guard.begin(), load->guard.end(), e) != load->guard.end();
+             });
+    }
+    const auto* let = std::get_if<ir::Let>(&maker->v);
+    const auto* from = let != nullptr && let->op == ScalarOp::cast ? std::get_if<RegId>(&let->args[0]) : nullptr;
+    if (from == nullptr) return false;
+    maker = find_maker(*from, maker);
   }
-  const auto* load = maker == block.rend() ? nullptr : std::get_if<ir::Load>(&maker->v);
-  return load != nullptr && load->guard == indices(guard_) && is_plus_zero(load->otherwise);
+  return false;
 }
 
 // The max of the positions of a window, in order.
