@@ -7,6 +7,14 @@
 //
 // Groups are a batch axis of the product. Where no library multiplies matrices either, sums of 16-bit types are f32 and
 // the result is rounded once.
+//
+// On a GPU, 16-bit convolutions of few channels, such as of an image with three, are written out as sums of products
+// even where a library computes them: a kernel makes the patches as it multiplies them, where libraries take a multiple
+// of the time of the traffic. A patch then has its channels in front and zeros behind each line of the window:
+//
+//   y[n, o..., f] = bias[f] + sum over c, t of f32(patches[n, o..., 1, c, t]) * f32(w[f, c, t])
+//
+// Zeros of w meet elements beside a window: a NaN or an infinity there makes NaN, so exact mode leaves this out.
 
 #include <algorithm>
 #include <numeric>
@@ -15,12 +23,16 @@
 #include "compiler/partition/graph_names.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
+#include "ir/kernel/kernel.h"
 #include "ir/library/capabilities.h"
 
 namespace fusec::compiler {
 namespace {
 
 using Axes = std::vector<int64_t>;
+
+constexpr int64_t kFewChannels = 8;  // as many as tensor cores take at once along the axis of a sum
+constexpr double kMaxPatchIntensity = 60;
 
 class Convolution : Expansion {
  public:
@@ -38,6 +50,30 @@ class Convolution : Expansion {
     const ValueId y = cast(groups_ == 1 ? product(out) : product_of_groups(out), dtype_);
     return last_ ? y : transpose(y, spatial_ + 1, 1);
   }
+
+  // The sum of products of patches that begin with their channels.
+  ValueId build_sum() {
+    const int64_t window = type(in(1)).shape.back().value(), line = padded_line(window);
+    Shape after(spatial_ + 2, 0);
+    after.back() = Dim(line - window);
+    ValueId w = in(1);
+    if (line != window)
+      w = node(TensorOp::pad, {w, number(dtype_, 0)},
+               {{"before", Shape(after.size(), 0)}, {"after", after}, {"mode", std::string("constant")}});
+    const ValueId listed = patches(line, true);
+    const Shape from = type(listed).shape, filter = type(w).shape;
+    const Dim depth = volume(filter, 1, filter.size());
+    Shape rows(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(spatial_) + 1);
+    rows.insert(rows.end(), {Dim(1), depth});
+    const ValueId a = cast(reshape(listed, rows), DType::f32), b = cast(reshape(w, {filter[0], depth}), DType::f32);
+    ValueId y = reduce(TensorOp::reduce_sum, node(ScalarOp::mul, {a, b}), spatial_ + 2);
+    if (node_.inputs.size() > 2) y = node(ScalarOp::add, {y, cast(in(2), DType::f32)});
+    y = cast(y, dtype_);
+    return last_ ? y : transpose(y, spatial_ + 1, 1);
+  }
+
+  // The positions of a line of the window, with zeros that make of it whole accesses.
+  static int64_t padded_line(int64_t window) { return window <= 2 ? 2 : (window + 3) / 4 * 4; }
 
  private:
   // The list with one item moved to another place.
@@ -62,15 +98,15 @@ class Convolution : Expansion {
     return all;
   }
 
-  // [n, o..., t..., c]
-  ValueId patches() {
+  // [n, o..., t..., c], or [n, o..., c, t...] with the channels in front. Lines of the window have `line` positions.
+  ValueId patches(int64_t line, bool channels_in_front) {
     const auto &strides = node_.attrs.ints("strides"), &pads = node_.attrs.ints("pads"),
                &dilations = node_.attrs.ints("dilations");
     const Shape &filter = type(in(1)).shape, &out = type(node_.output).shape;
     ValueId v = last_ ? in(0) : transpose(in(0), 1, spatial_ + 1);
     for (std::size_t i = spatial_; i-- > 0;) {
       const Shape shape = type(v).shape;
-      const int64_t window = filter[i + 2].value();
+      const int64_t window = i + 1 == spatial_ ? line : filter[i + 2].value();
       const ir::PoolAxis axis{shape[i + 1], out[i + (last_ ? 1 : 2)], window, strides[i], dilations[i],
                               pads[i],      pads[i + spatial_]};
       const bool whole = window == 1 && strides[i] == 1 && pads[i] == 0 && pads[i + spatial_] == 0;
@@ -78,10 +114,14 @@ class Convolution : Expansion {
     }
     Axes perm{0};
     for (std::size_t i = 0; i < spatial_; ++i) perm.push_back(static_cast<int64_t>(2 * i + 1));
+    if (channels_in_front) perm.push_back(static_cast<int64_t>(2 * spatial_ + 1));
     for (std::size_t i = 0; i < spatial_; ++i) perm.push_back(static_cast<int64_t>(2 * i + 2));
-    perm.push_back(static_cast<int64_t>(2 * spatial_ + 1));
-    return cast(transpose(v, perm), compute_);
+    if (!channels_in_front) perm.push_back(static_cast<int64_t>(2 * spatial_ + 1));
+    return transpose(v, perm);
   }
+
+  // [n, o..., t..., c]
+  ValueId patches() { return cast(patches(type(in(1)).shape.back().value(), false), compute_); }
 
   // [f, t..., c]
   ValueId filters() { return cast(transpose(in(1), 1, spatial_ + 1), compute_); }
@@ -149,10 +189,27 @@ bool is_of_points(const Graph& graph, const Node& conv) {
          is("strides", 1) && is("pads", 0) && conv.attrs.i("groups") == 1 && conv.attrs.s("layout") == "last";
 }
 
+bool is_sum_of_patches(const Graph& graph, const Node& node, const PassContext& context) {
+  if (!(node.op == TensorOp::conv) || node.attrs.i("groups") != 1 || context.target.kind != TargetKind::cuda ||
+      context.target.sm < ir::kFirstMmaSm || !context.options.fuse || context.options.numerics == Numerics::exact)
+    return false;
+  const Shape& filter = graph.type(node.inputs[1]).shape;
+  if (!is_16_bit_float(graph.type(node.output).dtype) || !graph.is_constant(node.inputs[1]) || !is_const(filter) ||
+      is_of_points(graph, node))
+    return false;
+  const int64_t results = filter[0].value(), channels = filter[1].value(),
+                positions = num_elements(filter).value() / std::max<int64_t>(1, results * channels),
+                terms = channels * positions;
+  return results % 2 == 0 && results > 0 && channels > 0 && channels < kFewChannels && positions > 1 &&
+         static_cast<double>(results * terms) <= kMaxPatchIntensity * static_cast<double>(results + terms);
+}
+
 Result<bool> expand_convolutions(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph);
   rewriter.walk([&](NodeId id) {
     const Node node = graph.nodes[id];
+    if (is_sum_of_patches(graph, node, context))
+      return rewriter.replace(node.output, Convolution(graph, node, true).build_sum());
     if (!(node.op == TensorOp::conv) || is_library_convolution(graph, node, context) ||
         will_unroll(graph, node, context) || !has_patches(graph, node))
       return;

@@ -88,6 +88,8 @@ bool is_library_product(const PassContext& context, DType dtype);
 // Whether the conv is a matrix product as it stands: a window of one position that moves by one, over channels-last
 // images.
 bool is_of_points(const ir::Graph& graph, const ir::Node& conv);
+// Whether expand_convolutions writes the conv out as a sum of products of patches, which one kernel computes.
+bool is_sum_of_patches(const ir::Graph& graph, const ir::Node& conv, const PassContext& context);
 // Whether unroll_depthwise takes the conv.
 bool will_unroll(const ir::Graph& graph, const ir::Node& conv, const PassContext& context);
 // Whether a library of the target computes such an attention, and may be asked for it.

@@ -206,7 +206,7 @@ Result<bool> space_to_depth(Graph& graph, const PassContext& context) {
   Status status;
   rewriter.walk([&](NodeId id) {
     const Node node = graph.nodes[id];
-    if (!status.ok() || !has_few_channels(graph, node)) return;
+    if (!status.ok() || !has_few_channels(graph, node) || is_sum_of_patches(graph, node, context)) return;
     const Result<ValueId> y = Blocks(graph, node).build();
     if (y.ok()) {
       rewriter.replace(node.output, *y);

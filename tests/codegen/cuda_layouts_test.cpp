@@ -401,6 +401,67 @@ TEST(CudaLayouts, LoopsOverRowsOfWindowsOfBothWritersRun) {
   expect_cuda_like_evaluator(cases);
 }
 
+struct FewChannels {
+  std::string dtype;
+  int channels, height, width, places, stride, pad, dilation = 1;
+  bool scaled = false;  // before the padding: what lies there is not 0 + 3
+};
+
+// A convolution of few channels whose products and sums are exact: the image holds whole numbers.
+std::string few_channels_text(const FewChannels& c) {
+  const auto results = [&](int extent) {
+    return (extent + 2 * c.pad - c.dilation * (c.places - 1) - 1) / c.stride + 1;
+  };
+  std::vector<double> weights;
+  for (int i = 0; i < c.places * c.places * c.channels * 24; ++i) weights.push_back((i * 37 % 13 - 6) / 8.0);
+  const std::string image = fmt::format("f32[3, {}, {}, {}]", c.channels, c.height, c.width);
+  return fmt::format(
+             "graph @main(%x: {}) {{\n  %w = constant {}[24, {}, {}, {}] {{{}}}\n  %o = constant f32[] {{{}}}\n", image,
+             c.dtype, c.channels, c.places, c.places, fmt::join(weights, ", "), c.scaled ? 3 : 0) +
+         fmt::format("  %0 = round %x: {1}\n  %1 = {2} %0, %o: {1}\n  %2 = cast %1 {{to = {0}}}: {0}{3}\n", c.dtype,
+                     image, c.scaled ? "add" : "max", image.substr(3)) +
+         fmt::format(
+             "  %3 = conv %2, %w {{strides = [{0}, {0}], pads = [{1}, {1}, {1}, {1}], dilations = [{2}, {2}], "
+             "groups = 1, layout = \"first\"}}: {3}[3, 24, {4}, {5}]\n  %4 = relu %3: {3}[3, 24, {4}, {5}]\n"
+             "  %5 = transpose %4 {{perm = [0, 2, 3, 1]}}: {3}[3, {4}, {5}, 24]\n  return %5 as \"y\"\n}}\n",
+             c.stride, c.pad, c.dilation, c.dtype, results(c.height), results(c.width));
+}
+
+// Windows that overlap along lines, by one place and by most, and that do not; with lines that make whole accesses and
+// not; chunks of terms; lines of windows that two blocks share.
+std::vector<Layout> patches() {
+  std::vector<Layout> out;
+  for (const FewChannels& c : std::vector<FewChannels>{{"f16", 3, 20, 70, 7, 2, 3},
+                                                       {"bf16", 3, 13, 33, 3, 1, 1},
+                                                       {"f16", 3, 13, 30, 3, 2, 1, 1, true},
+                                                       {"f16", 1, 12, 40, 5, 1, 0},
+                                                       {"f16", 3, 30, 60, 11, 4, 2},
+                                                       {"f16", 3, 16, 64, 4, 4, 0},
+                                                       {"f16", 2, 12, 40, 3, 1, 2, 2},
+                                                       {"f16", 4, 9, 19, 2, 1, 1}})
+    for (const int multiprocessors : {1, 132}) {
+      auto layout = lower_layout(few_channels_text(c), multiprocessors);
+      EXPECT_TRUE(layout.ok()) << layout.status().str();
+      if (!layout.ok()) continue;
+      EXPECT_NE(ir::print(layout->kernel).find(" = mma "), std::string::npos) << ir::print(layout->kernel);
+      out.push_back(std::move(*layout));
+    }
+  return out;
+}
+
+TEST(CudaLayouts, PatchesGiveTheBitsOfTheGraph) {
+  for (const Layout& layout : sampled(patches())) {
+    expect_like_graph(layout);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(CudaLayouts, PatchesOfBothWritersRun) {
+  std::vector<EmulationCase> cases;
+  for (const Layout& layout : sampled(patches(), 5)) cases.push_back({ir::print(layout.kernel), {layout.extents}, {}});
+  expect_cuda_like_evaluator(cases);
+}
+
 TEST(CudaLayouts, BoxesGiveTheBitsOfTheGraph) {
   for (const Layout& layout : sampled(boxes())) {
     expect_like_graph(layout);

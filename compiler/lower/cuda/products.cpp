@@ -14,7 +14,7 @@
 #include <numeric>
 #include <set>
 
-#include "compiler/lower/cuda/families.h"
+#include "compiler/lower/cuda/product_tiles.h"
 #include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
 
@@ -22,22 +22,8 @@ namespace fusec::compiler {
 
 namespace {
 
-constexpr int64_t kMaxLanes = 8;         // elements of an access of 16 bytes
-constexpr int kPad = 8;                  // elements behind each row of a tile, so that rows begin in different banks
-constexpr int64_t kManyRows = 64;        // of a tile, where there are tiles for half of the multiprocessors
-constexpr int64_t kTypicalRows = 12544;  // of a product with many rows: 64 images of 14 x 14 places
-constexpr int64_t kMaxColumns = 144;     // of a tile
-constexpr int64_t kWarpRows = 32, kWarpColumns = 4;  // of a warp: rows, groups of 8 columns
-constexpr int64_t kMaxWarps = 8;                     // of a block
-constexpr int64_t kTileBytes = 72 << 10;             // of a block: three of them fit on a multiprocessor
-constexpr int64_t kFewTileBytes = 160 << 10;         // of a block, where blocks are few
-// Measured on an H100 (13 products of 3,136 to 802,816 rows): sums of up to so many terms are taken at once, longer
-// ones in chunks; tiles of more columns and rows are faster in about these proportions, as long as there are some for
-// each multiprocessor. Loads ahead of the products, and blocks that compute several tiles, were no faster.
-constexpr int64_t kWholeTerms = 256, kChunk = 64;
-constexpr double kTileColumns = 24, kTileRows = 8, kBlocks = 1.5;
-
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+constexpr int64_t kMaxLanes = 8;  // elements of an access of 16 bytes
+constexpr int64_t kLines = 2;     // of windows of a block; 4 were no faster for 64 images, and slower for one
 
 // Iterations of a nest of loops, of which those that run once are left out: they would not count as axes of buffers.
 struct Axis {
@@ -51,16 +37,33 @@ class ProductSchedule {
  public:
   ProductSchedule(const Scheduling& s, const PerfectNest& nest) : s_(s), k_(s.kernel), nest_(nest) {}
 
-  bool suits() { return find_parts() && choose_tiles(); }
+  bool suits() {
+    if (!find_parts()) return false;
+    find_windows();
+    if (!choose_tiles()) return false;
+    find_turns();
+    return true;
+  }
 
   Block run() {
     const VarId i = add_var(k_), j = add_var(k_);
     row0_ = IndexExpr::symbol(i) * tiles_.rows, column0_ = IndexExpr::symbol(j) * tiles_.columns;
     const DType dtype = k_.regs[left_].dtype;
-    a_ = {add_tile("A", dtype, tiles_.rows, tiles_.chunk + kPad, tiles_.chunk), left_, m_, tiles_.rows, {}};
-    b_ = {add_tile("B", dtype, tiles_.columns, tiles_.chunk + kPad, tiles_.chunk), right_, n_, tiles_.columns, {}};
-    for (Factor* factor : {&a_, &b_}) factor->walk = walk(factor->rows, tiles_.chunk / in_lanes_, in_lanes_);
-    results_ = add_tile("C", DType::f32, tiles_.kept_rows(), tiles_.columns + kPad, tiles_.columns);
+    a_ = {add_tile("A", dtype, tiles_.rows, tiles_.chunk + kTilePad, tiles_.chunk), left_, m_, tiles_.rows, 1, {}, {}};
+    b_ = {add_tile("B", dtype, tiles_.columns, tiles_.chunk + kTilePad, tiles_.chunk),
+          right_,
+          n_,
+          tiles_.columns,
+          1,
+          {},
+          {}};
+    Block filled;
+    if (shape_.patches) filled.push_back(fill_windows());
+    a_.work = shape_.patches ? read_patches() : closure(left_), b_.work = closure(right_);
+    a_.lanes = left_lanes_, b_.lanes = in_lanes_;
+    for (Factor* f : {&a_, &b_})
+      f->walk = walk(f->rows, tiles_.chunk / f->lanes, f->lanes, !lies_along_terms(closure(f->value)));
+    results_ = add_tile("C", DType::f32, tiles_.kept_rows(), tiles_.columns + kTilePad, tiles_.columns);
     warps_ = {{LoopTag::block, add_var(k_), tiles_.row_warps},
               {LoopTag::block, add_var(k_), tiles_.column_warps},
               {LoopTag::block, add_var(k_), kWarp}};
@@ -72,8 +75,10 @@ class ProductSchedule {
     sums_ = add_buffer(k_, {"sums", ir::Space::reg, DType::f32, std::move(held), {}, 0, ""});
     Block body;
     for (const BufferId id : {a_.tile, b_.tile, results_, sums_}) body.push_back({ir::Alloc{id}});
-    append(body, sum(add_var(k_)));
-    body.push_back(finish());
+    if (shape_.patches) body.push_back({ir::Alloc{windows_}});
+    append(filled, sum(add_var(k_)));
+    filled.push_back(finish());
+    append(body, turns_ ? take_turns(std::move(filled)) : std::move(filled));
     Block result;
     result.push_back(rebuild_loops(grid(i, j), std::move(body)));
     return result;
@@ -118,12 +123,28 @@ class ProductSchedule {
     return stmt != nullptr ? std::get_if<ir::Let>(&stmt->v) : nullptr;
   }
   // The 16-bit value that the operand of the product converts.
-  std::optional<RegId> factor(const Operand& operand) const {
-    const ir::Let* cast = let_of(operand);
-    if (cast == nullptr || cast->op != ir::ScalarOp::cast) return std::nullopt;
-    const auto* from = std::get_if<RegId>(&cast->args[0]);
-    if (from == nullptr || !is_16_bit_float(k_.regs[*from].dtype)) return std::nullopt;
-    return *from;
+  std::optional<RegId> factor(const Operand& operand) {
+    const std::optional<DType> dtype = narrow_type(operand);
+    if (!dtype) return std::nullopt;
+    const ir::Let* let = let_of(operand);
+    if (let->op == ir::ScalarOp::cast) return std::get<RegId>(let->args[0]);
+    const RegId narrow = add_reg(k_, *dtype);
+    made_.push_back({ir::Let{narrow, ir::ScalarOp::cast, {operand}}});
+    return narrow;
+  }
+  // The 16-bit type that holds the operand: a conversion from it, or 0 in its place where a condition says so, as in
+  // the padding of an image that was scaled.
+  std::optional<DType> narrow_type(const Operand& operand) const {
+    const ir::Let* let = let_of(operand);
+    if (let == nullptr) return std::nullopt;
+    if (let->op == ir::ScalarOp::cast) {
+      const auto* from = std::get_if<RegId>(&let->args[0]);
+      if (from == nullptr || !is_16_bit_float(k_.regs[*from].dtype)) return std::nullopt;
+      return k_.regs[*from].dtype;
+    }
+    if (let->op != ir::ScalarOp::where) return std::nullopt;
+    const auto* zero = std::get_if<ir::Constant>(&let->args[2]);
+    return zero != nullptr && zero->f == 0 ? narrow_type(let->args[1]) : std::nullopt;
   }
 
   bool is_product() {
@@ -176,81 +197,43 @@ class ProductSchedule {
     return affine && affine->coefficient(term_.var).is(1) && divisible_by(k_, affine->rest, 2);
   }
 
+  // Whether what the value is loaded from lies side by side along the terms, as rows of a matrix do and patches do not.
+  bool lies_along_terms(const Block& block) const {
+    return std::all_of(block.begin(), block.end(), [&](const Stmt& stmt) {
+      const auto* load = std::get_if<ir::Load>(&stmt.v);
+      if (load == nullptr || !mentions(stmt, term_.var)) return true;
+      const auto affine = affine_in(load->index.back(), {term_.var});
+      return affine && affine->coefficient(term_.var).is(1);
+    });
+  }
+
   bool is_of_known_extents() {
     const auto terms = known_value(s_, term_.extent), columns = known_value(s_, n_.extent);
     if (!terms || !columns || *terms < 2 || *terms % 2 != 0 || *columns % 2 != 0) return false;
-    terms_ = *terms, width_ = *columns;
-    in_lanes_ = std::gcd(terms_, kMaxLanes), out_lanes_ = std::gcd(width_, kMaxLanes);
+    shape_.terms = *terms, shape_.columns = *columns;
+    in_lanes_ = std::gcd(shape_.terms, kMaxLanes), out_lanes_ = std::gcd(shape_.columns, kMaxLanes);
+    left_lanes_ = in_lanes_;
     return true;
   }
 
+  void find_windows() {
+    const Block left = closure(left_);
+    if (lies_along_terms(left) || !m_) return;
+    shape_.patches = find_patches(k_, left, *m_, {LoopTag::seq, term_.var, shape_.terms});
+    if (!shape_.patches) return;
+    left_lanes_ = std::gcd(in_lanes_, shape_.patches->width);
+    if (!shape_.patches->overlap()) shape_.patches.reset();
+  }
+
   // --- tiles -------------------------------------------------------------------------------------------------------
-
-  struct Tiles {
-    int64_t rows = 0, columns = 0, chunk = 0;  // chunk: terms
-    int64_t row_warps = 1, column_warps = 1;
-    int64_t chunks(int64_t terms) const { return (terms + chunk - 1) / chunk; }
-    int64_t threads() const { return row_warps * column_warps * kWarp; }
-    int64_t kept_rows() const { return row_warps * ir::kMmaRows; }  // whose results are in shared memory at once
-    int64_t shared_bytes() const { return (rows + columns) * (chunk + kPad) * 2 + kept_rows() * (columns + kPad) * 4; }
-  };
-
-  // The tiles of so many rows and columns; nullopt: there are none.
-  std::optional<Tiles> make_tiles(int64_t rows, int64_t columns, bool whole) const {
-    Tiles t{rows, columns, round_up(terms_, ir::kMmaTerms), std::max<int64_t>(1, rows / kWarpRows), 0};
-    const int64_t groups = columns / ir::kMmaColumns;
-    for (int64_t warps = 1; warps <= kMaxWarps / t.row_warps && t.column_warps == 0; ++warps)
-      if (groups % warps == 0 && groups / warps <= kWarpColumns) t.column_warps = warps;
-    if (t.column_warps == 0) return std::nullopt;
-    // Four warps hide more of what each waits for.
-    while (t.row_warps * t.column_warps < 4 && rows / t.row_warps > ir::kMmaRows) t.row_warps *= 2;
-    while (t.row_warps * t.column_warps < 4 && groups % (t.column_warps * 2) == 0) t.column_warps *= 2;
-    if (!whole && t.chunk > kWholeTerms) t.chunk = kChunk;
-    const int64_t most = std::min<int64_t>(whole ? kFewTileBytes : kTileBytes, s_.target.shared_bytes_per_block);
-    if (t.shared_bytes() > most) t.chunk = std::min(t.chunk, kChunk);
-    if (t.shared_bytes() > most || t.row_warps * t.column_warps < 2) return std::nullopt;
-    return t;
-  }
-
-  // How much longer the product takes than if it had no more columns than results, in large tiles, for every
-  // multiprocessor.
-  double cost(const Tiles& t, int64_t rows, int64_t outer) const {
-    const int64_t across = (width_ + t.columns - 1) / t.columns;
-    const double blocks = static_cast<double>(outer * ((rows + t.rows - 1) / t.rows) * across);
-    const double waste = static_cast<double>(across * t.columns) / static_cast<double>(width_);
-    return waste * (1 + kTileColumns / static_cast<double>(t.columns)) * (1 + kTileRows / static_cast<double>(t.rows)) *
-           std::max(1.0, kBlocks * s_.target.sm_count / blocks);
-  }
 
   bool choose_tiles() {
     IndexExpr count = 1;  // of rows
     for (const LoopHead& head : nest_.heads)
       if (head.var != n_.var) count *= head.extent;
-    const int64_t least = kManyRows * std::max<int64_t>(1, s_.target.sm_count / 2 / ((width_ + 127) / 128));
-    const bool many = has_many(s_, count, least, true);
-    const int64_t all = typical_value(s_, count).value_or(std::max(4 * least, kTypicalRows));
-    const int64_t rows = std::max<int64_t>(1, m_ ? typical_value(s_, m_->extent).value_or(all) : 1);
-    std::optional<Tiles> best;
-    double least_cost = 0;
-    const auto consider = [&](int64_t height, int64_t columns) {
-      const auto t = make_tiles(height, columns, !many);
-      if (!t) return;
-      const double own = cost(*t, rows, std::max<int64_t>(1, all / rows));
-      if (!best || own < least_cost) best = *t, least_cost = own;
-    };
-    if (many) {
-      for (const int64_t height : {32, 64})
-        for (int64_t columns = 8; columns <= kMaxColumns && columns < width_ + 8; columns += 8)
-          consider(height, columns);
-    } else {
-      consider(16, width_ >= 1024 ? 32 : 16);
-    }
-    if (!best) return false;
-    const int64_t height = decide(s_, &ScheduleChoice::tile_rows, static_cast<int>(best->rows)),
-                  columns = decide(s_, &ScheduleChoice::tile_columns, static_cast<int>(best->columns));
-    const bool fits = height > 0 && height <= 128 && height % ir::kMmaRows == 0 && columns > 0 && columns % 8 == 0;
-    tiles_ = fits ? make_tiles(height, columns, !many).value_or(*best) : *best;
-    return true;
+    const auto tiles = choose_product_tiles(s_, shape_, count, m_);
+    if (tiles) tiles_ = *tiles;
+    return tiles.has_value();
   }
 
   int64_t threads() const { return tiles_.threads(); }
@@ -268,9 +251,13 @@ class ProductSchedule {
   std::vector<LoopHead> grid(VarId i, VarId j) const {
     std::vector<LoopHead> heads;
     for (const LoopHead& head : nest_.heads)
-      if (head.var != n_.var && (!m_ || head.var != m_->var)) heads.push_back({LoopTag::grid, head.var, head.extent});
+      if (turns_ && head.var == turns_->head.var) {
+        heads.push_back({LoopTag::grid, turns_->block, *head.extent.exact_div(turns_->count)});
+      } else if (head.var != n_.var && (!m_ || head.var != m_->var)) {
+        heads.push_back({LoopTag::grid, head.var, head.extent});
+      }
     heads.push_back({LoopTag::grid, i, m_ ? ceildiv(m_->extent, tiles_.rows) : IndexExpr(1)});
-    heads.push_back({LoopTag::grid, j, (width_ + tiles_.columns - 1) / tiles_.columns});
+    heads.push_back({LoopTag::grid, j, (shape_.columns + tiles_.columns - 1) / tiles_.columns});
     return heads;
   }
 
@@ -287,23 +274,30 @@ class ProductSchedule {
 
   // --- from memory to tiles ----------------------------------------------------------------------------------------
 
-  // The threads of the block over the accesses of a tile of `rows` rows: threads that follow each other take what lies
-  // side by side.
+  // The threads of the block over the accesses of a tile of `rows` rows: threads that follow each other take accesses
+  // of one row, or the same access of several rows.
   struct Walk {
     int64_t lanes;
     Axis group, thread, step, turn;
     IndexExpr row() const { return step.at() * group.extent + group.at(); }
     IndexExpr column() const { return (turn.at() * thread.extent + thread.at()) * lanes; }
-    std::vector<Axis> axes() const { return {group, thread, step, turn}; }
+    bool down_rows;
+    std::vector<Axis> axes() const {
+      if (down_rows) return {thread, group, step, turn};
+      return {group, thread, step, turn};
+    }
   };
-  Walk walk(int64_t rows, int64_t accesses, int64_t lanes) {
-    const int64_t side_by_side = largest_divisor(accesses, std::min(accesses, threads()));
-    const int64_t groups = largest_divisor(rows, std::clamp<int64_t>(threads() / side_by_side, 1, rows));
+  Walk walk(int64_t rows, int64_t accesses, int64_t lanes, bool down_rows) {
+    const auto part = [](int64_t of, int64_t most) { return largest_divisor(of, std::clamp<int64_t>(most, 1, of)); };
+    const int64_t first = down_rows ? part(rows, threads()) : part(accesses, threads());
+    const int64_t second = part(down_rows ? accesses : rows, threads() / first);
+    const int64_t side_by_side = down_rows ? second : first, groups = down_rows ? first : second;
     return {lanes,
             {LoopTag::block, add_var(k_), groups},
             {LoopTag::block, add_var(k_), side_by_side},
             {LoopTag::unroll, add_var(k_), rows / groups},
-            {LoopTag::unroll, add_var(k_), accesses / side_by_side}};
+            {LoopTag::unroll, add_var(k_), accesses / side_by_side},
+            down_rows};
   }
 
   // A factor of the product: `value` for a tile of rows of the loop `along`.
@@ -312,51 +306,133 @@ class ProductSchedule {
     RegId value;
     std::optional<LoopHead> along;
     int64_t rows = 0;
+    int64_t lanes = 1;
+    Block work;  // that makes the value
     Walk walk;
   };
 
   // What makes the access of the factor's walk in the tile that begins at a row and a term.
   Block make(const Factor& f, const IndexExpr& row0, const IndexExpr& term0) {
     const IndexExpr row = f.walk.row(), column = f.walk.column();
-    Block work = closure(f.value);
+    Block work = f.work;
     work.push_back({ir::Store{f.tile, {row, IndexExpr::symbol(term_.var) - term0}, f.value, {}, ir::StoreHint::none}});
     work = clone(k_, work);
-    const bool has_tail = terms_ % tiles_.chunk != 0;
-    const IndexExpr left = IndexExpr(terms_) - in_lanes_ - term0 - column;  // behind the access
+    const bool has_tail = shape_.terms % tiles_.chunk != 0 && !(shape_.patches && f.value == left_);
+    const bool computes = !keeps_zeros(f.work);                                 // else what is made of nothing is 0
+    const IndexExpr left = IndexExpr(shape_.terms) - f.lanes - term0 - column;  // behind the access
     for (Stmt& stmt : work) {
       ir::Guard guard;
       if (f.along && !divisible_by(k_, f.along->extent, f.rows)) guard.push_back(f.along->extent - 1 - row0 - row);
       if (has_tail) guard.push_back(left);
-      if (auto* load = std::get_if<ir::Load>(&stmt.v)) {
-        if (load->guard.empty()) load->otherwise = {k_.buffers[load->buffer].dtype};
-        load->guard.insert(load->guard.end(), guard.begin(), guard.end());
-      }
-      if (auto* store = std::get_if<ir::Store>(&stmt.v); store != nullptr && has_tail) store->guard.push_back(left);
+      auto* load = std::get_if<ir::Load>(&stmt.v);
+      if (load != nullptr && k_.buffers[load->buffer].space != ir::Space::shared) add_guard(*load, guard);
+      if (auto* store = std::get_if<ir::Store>(&stmt.v); store != nullptr && has_tail && computes)
+        store->guard.push_back(left);
     }
     if (f.along) substitute(work, f.along->var, row0 + row);
-    vectorize(k_, work, term_.var, static_cast<int>(in_lanes_), term0 + column);
-    if (has_tail) {
-      // Zeros behind the last term: whatever stood there could be no number.
-      const RegId zero = add_reg(k_, k_.regs[f.value].dtype, static_cast<int>(in_lanes_));
-      const Operand none = ir::float_constant(k_.regs[f.value].dtype, 0);
-      work.push_back({ir::Let{zero, ir::ScalarOp::where, {ir::int_constant(DType::bool_, 1), none, none}}});
-      work.push_back({ir::Store{f.tile, {row, column + lane()}, zero, {-left - 1}, ir::StoreHint::none}});
-    }
+    vectorize(k_, work, term_.var, static_cast<int>(f.lanes), term0 + column);
+    // What stands behind the last term could be no number.
+    if (has_tail && computes) add_zeros(work, f.tile, {row, column + lane()}, f.lanes, {-left - 1});
     return work;
   }
   Stmt fill(const Factor& f, const IndexExpr& row0, const IndexExpr& term0) {
     return over(f.walk.axes(), make(f, row0, term0));
   }
 
+  // Whether the block makes 0 of loads that yield 0.
+  static bool keeps_zeros(const Block& block) {
+    return std::all_of(block.begin(), block.end(), [](const Stmt& stmt) {
+      if (const auto* load = std::get_if<ir::Load>(&stmt.v))
+        return load->guard.empty() || (load->otherwise.f == 0 && load->otherwise.i == 0);
+      const auto* let = std::get_if<ir::Let>(&stmt.v);
+      return let != nullptr && let->op == ir::ScalarOp::cast;
+    });
+  }
+  void add_guard(ir::Load& load, const ir::Guard& guard) const {
+    if (load.guard.empty()) load.otherwise = {k_.buffers[load.buffer].dtype};
+    load.guard.insert(load.guard.end(), guard.begin(), guard.end());
+  }
+
+  // --- patches -----------------------------------------------------------------------------------------------------
+
+  // What lies under the windows of the tile, to shared memory: warps over lines, lanes over positions. Lines of zeros
+  // follow where the matrix instructions take more terms than there are.
+  Stmt fill_windows() {
+    const int64_t all = tiles_.lines(shape_), full = shape_.terms / shape_.patches->width;
+    const int64_t count = shape_.positions(tiles_.rows), warps = std::min(all, threads() / kWarp);
+    windows_ = add_tile("W", k_.regs[left_].dtype, all, round_up(count, kMaxLanes), count);
+    const Axis warp{LoopTag::block, add_var(k_), warps}, thread{LoopTag::block, add_var(k_), kWarp},
+        turn{LoopTag::unroll, add_var(k_), (all + warps - 1) / warps},
+        step{LoopTag::unroll, add_var(k_), (count + kWarp - 1) / kWarp};
+    const IndexExpr line = turn.at() * warps + warp.at(), position = step.at() * kWarp + thread.at();
+    Block work = make_position(k_, closure(left_), *shape_.patches, *m_, {LoopTag::seq, term_.var, shape_.terms}, row0_,
+                               line, position);
+    const RegId value = ir::defined(work.back())[0];
+    ir::Guard inside;
+    if (all % warps != 0) inside.push_back(IndexExpr(all - 1) - line);
+    if (count % kWarp != 0) inside.push_back(IndexExpr(count - 1) - position);
+    ir::Guard guard = inside;
+    if (full < all) guard.push_back(IndexExpr(full - 1) - line);
+    // Behind the windows of the last row there may be nothing.
+    if (!divisible_by(k_, m_->extent, tiles_.rows))
+      guard.push_back((m_->extent - 1 - row0_) * shape_.patches->step + shape_.patches->width - 1 - position);
+    for (Stmt& stmt : work)
+      if (auto* load = std::get_if<ir::Load>(&stmt.v)) add_guard(*load, guard);
+    const bool has_zeros = full < all && !keeps_zeros(work);
+    if (has_zeros) {
+      ir::Guard behind = inside;
+      inside.push_back(IndexExpr(full - 1) - line), behind.push_back(line - full);
+      add_zeros(work, windows_, {line, position}, 1, std::move(behind));
+    }
+    work.push_back({ir::Store{windows_, {line, position}, value, inside, ir::StoreHint::none}});
+    return over({warp, thread, turn, step}, std::move(work));
+  }
+
+  // A block takes a few lines of windows, for which it loads the matrix once.
+  struct Turns {
+    LoopHead head;  // the loop over lines
+    VarId block, turn;
+    int64_t count = 1;
+  };
+  void find_turns() {
+    if (!shape_.patches || nest_.heads.size() < 3 || tiles_.chunks(shape_.terms) > 1) return;
+    const LoopHead& head = nest_.heads[nest_.heads.size() - 3];
+    if (divisible_by(k_, head.extent, kLines)) turns_ = {head, add_var(k_), add_var(k_), kLines};
+  }
+  Block take_turns(Block work) {
+    substitute(work, turns_->head.var,
+               IndexExpr::symbol(turns_->block) * turns_->count + IndexExpr::symbol(turns_->turn));
+    Block result;
+    result.push_back(fill(b_, column0_, 0));
+    result.push_back(rebuild_loops({{LoopTag::seq, turns_->turn, turns_->count}}, std::move(work)));
+    return result;
+  }
+
+  // The element of a row and a term, from the windows.
+  Block read_patches() {
+    const IndexExpr term = IndexExpr::symbol(term_.var);
+    Block work;
+    work.push_back(
+        {ir::Load{left_,
+                  windows_,
+                  {floordiv(term, shape_.patches->width),
+                   (IndexExpr::symbol(m_->var) - row0_) * shape_.patches->step + mod(term, shape_.patches->width)},
+                  {},
+                  ir::Constant{k_.regs[left_].dtype},
+                  0}});
+    return work;
+  }
+
   // --- the product -------------------------------------------------------------------------------------------------
 
   // The tile of results, in chunks of terms.
   Block sum(VarId step) {
-    const int64_t chunks = tiles_.chunks(terms_);
+    const int64_t chunks = tiles_.chunks(shape_.terms);
     const IndexExpr term0 = chunks > 1 ? IndexExpr::symbol(step) * tiles_.chunk : IndexExpr(0);
     Block part, result;
+    // Patches are read from shared memory: what comes from further away is asked for first.
+    if (!turns_) part.push_back(fill(b_, column0_, term0));
     part.push_back(fill(a_, row0_, term0));
-    part.push_back(fill(b_, column0_, term0));
     part.push_back(multiply());
     result.push_back(over_results(clear()));
     if (chunks == 1) return append(result, std::move(part)), result;
@@ -405,12 +481,18 @@ class ProductSchedule {
   }
 
   Block clear() {
-    const RegId zero = add_reg(k_, DType::f32, ir::kMmaResults);
-    const Operand none = ir::float_constant(DType::f32, 0);
     Block body;
-    body.push_back({ir::Let{zero, ir::ScalarOp::where, {ir::int_constant(DType::bool_, 1), none, none}}});
-    body.push_back({ir::Store{sums_, sums_at(lane()), zero, {}, ir::StoreHint::none}});
+    add_zeros(body, sums_, sums_at(lane()), ir::kMmaResults, {});
     return body;
+  }
+
+  // Stores zeros in so many lanes.
+  void add_zeros(Block& to, BufferId buffer, std::vector<IndexExpr> index, int64_t lanes, ir::Guard guard) {
+    const DType dtype = k_.buffers[buffer].dtype;
+    const RegId zero = add_reg(k_, dtype, static_cast<int>(lanes));
+    const Operand none = ir::float_constant(dtype, 0);
+    to.push_back({ir::Let{zero, ir::ScalarOp::where, {ir::int_constant(DType::bool_, 1), none, none}}});
+    to.push_back({ir::Store{buffer, std::move(index), zero, std::move(guard), ir::StoreHint::none}});
   }
 
   // --- from the results to memory ----------------------------------------------------------------------------------
@@ -450,7 +532,7 @@ class ProductSchedule {
 
   // The rest of the nest, for part `part` of each warp's rows.
   Stmt compute(const IndexExpr& part) {
-    const Walk w = walk(tiles_.kept_rows(), tiles_.columns / out_lanes_, out_lanes_);
+    const Walk w = walk(tiles_.kept_rows(), tiles_.columns / out_lanes_, out_lanes_, false);
     const IndexExpr kept = w.row(), column = w.column();
     const IndexExpr row =
         floordiv(kept, ir::kMmaRows) * (tiles_.rows / tiles_.row_warps) + part * ir::kMmaRows + mod(kept, ir::kMmaRows);
@@ -468,7 +550,8 @@ class ProductSchedule {
     ir::Guard guard;
     const IndexExpr rows = m_ ? m_->extent : IndexExpr(1);
     if (!divisible_by(k_, rows, tiles_.rows)) guard.push_back(rows - 1 - row0_ - row);
-    if (width_ % tiles_.columns != 0) guard.push_back(IndexExpr(width_) - out_lanes_ - column0_ - column);
+    if (shape_.columns % tiles_.columns != 0)
+      guard.push_back(IndexExpr(shape_.columns) - out_lanes_ - column0_ - column);
     for (Stmt& stmt : work) {
       if (auto* load = std::get_if<ir::Load>(&stmt.v); load != nullptr && load->buffer != results_) {
         if (load->guard.empty()) load->otherwise = {k_.buffers[load->buffer].dtype};
@@ -490,11 +573,13 @@ class ProductSchedule {
   LoopHead n_, term_;
   std::optional<LoopHead> m_;
   RegId left_, right_;  // the factors: of rows and of columns
-  int64_t terms_ = 0, width_ = 0, in_lanes_ = 1, out_lanes_ = 1;
-  Tiles tiles_;
+  ProductShape shape_;
+  int64_t in_lanes_ = 1, left_lanes_ = 1, out_lanes_ = 1;
+  std::optional<Turns> turns_;
+  ProductTiles tiles_;
   IndexExpr row0_, column0_;  // where the tile begins
   Factor a_, b_;
-  BufferId results_, sums_;
+  BufferId results_, sums_, windows_;
   std::vector<Axis> warps_;
   Axis rows_of_warp_{}, columns_of_warp_{};
 };

@@ -22,14 +22,14 @@ namespace fusec::compiler {
 
 namespace {
 
-constexpr int kWord = 4;             // bytes of a bank of shared memory
-constexpr int kUnit = 16;            // the sides of a tile are multiples
-constexpr int kSmallTile = 32;       // the smallest side of a tile
-constexpr int kMediumTile = 4096;    // elements of the tile that suits problems of few blocks
-constexpr int kMaxSteps = 8;         // accesses of a thread along one side of a tile
-constexpr int kSharedBytes = 46080;  // of all tiles of a block: what needs no dynamic shared memory
-constexpr int kHeldBytes = 128;      // of operands that a thread loads before the barrier
-constexpr int kShortRow = 256;       // bytes of a row of the output, below which it is joined to the next one
+constexpr int kWord = 4;              // bytes of a bank of shared memory
+constexpr int kUnit = 16;             // the sides of a tile are multiples
+constexpr int kSmallTile = 32;        // the smallest side of a tile
+constexpr int kMediumTile = 4096;     // elements of the tile that suits problems of few blocks
+constexpr int kMaxSteps = 8;          // accesses of a thread along one side of a tile
+constexpr int kAllTileBytes = 46080;  // of all tiles of a block: what needs no dynamic shared memory
+constexpr int kHeldBytes = 128;       // of operands that a thread loads before the barrier
+constexpr int kShortRow = 256;        // bytes of a row of the output, below which it is joined to the next one
 
 int element_bytes(const ir::Kernel& k, BufferId id) { return static_cast<int>(size_of(k.buffers[id].dtype)); }
 
@@ -313,7 +313,7 @@ class TransposeSchedule {
     const int widest_tile = bytes == 8 ? 32 : bytes <= 2 && narrow > 2 ? 128 : 64;
     whole_rows_ = whole_rows_ && along_.extent.value() <= widest_tile && row_steps() <= kWarp;
     width_ = whole_rows_ ? whole_row() : side(along_, widest_tile, lanes_, kWarp / output_words());
-    while (shared_bytes() > kSharedBytes && shrink()) continue;
+    while (shared_bytes() > kAllTileBytes && shrink()) continue;
     // Few blocks leave multiprocessors idle at the end.
     while (height_ * width_ > kMediumTile && blocks() < 40 * int64_t{s_.target.sm_count} && shrink()) continue;
     while (blocks() < 4 * int64_t{s_.target.sm_count} && shrink()) continue;
@@ -321,7 +321,7 @@ class TransposeSchedule {
     if (!whole_rows_) width_ = whole_units(decide(s_, &ScheduleChoice::tile_columns, width_));
     const int area = height_ * width_;
     threads_ = area / lanes_ > 256 * kMaxSteps || (bytes == 4 && area >= kMediumTile) ? 512 : 256;
-    return shared_bytes() <= kSharedBytes;
+    return shared_bytes() <= kAllTileBytes;
   }
 
   static int whole_units(int side) { return (side + kUnit - 1) / kUnit * kUnit; }

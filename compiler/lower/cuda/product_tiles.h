@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tiles in which a thread block computes a matrix product.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "compiler/lower/cuda/families.h"
+#include "compiler/lower/cuda/patches.h"
+
+namespace fusec::compiler {
+
+// Elements behind each row of a tile, so that rows begin in different banks.
+inline constexpr int64_t kTilePad = 8;
+
+// A product of `terms` for each of `columns` results of a row.
+struct ProductShape {
+  int64_t terms = 0, columns = 0;
+  std::optional<Patches> patches;  // that the rows are
+
+  int64_t positions(int64_t rows) const { return (rows - 1) * patches->step + patches->width; }  // under their windows
+};
+
+struct ProductTiles {
+  int64_t rows = 0, columns = 0, chunk = 0;  // chunk: terms that are in shared memory at once
+  int64_t row_warps = 1, column_warps = 1;
+
+  int64_t threads() const { return row_warps * column_warps * kWarp; }
+  int64_t chunks(int64_t terms) const { return (terms + chunk - 1) / chunk; }
+  int64_t kept_rows() const { return row_warps * ir::kMmaRows; }  // whose results are in shared memory at once
+  // Lines of patches, with those of zeros behind them that the last chunk reads.
+  int64_t lines(const ProductShape& p) const {
+    return (chunks(p.terms) * chunk + p.patches->width - 1) / p.patches->width;
+  }
+};
+
+// The tiles for the loops over rows, the innermost of which is `row`, if there are any, and for the choice at hand;
+// nullopt: there are none. `count` is the number of rows.
+std::optional<ProductTiles> choose_product_tiles(const Scheduling& s, const ProductShape& shape, const IndexExpr& count,
+                                                 const std::optional<ir::LoopHead>& row);
+
+}  // namespace fusec::compiler
