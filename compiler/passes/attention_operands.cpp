@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "compiler/partition/domain.h"
+#include "compiler/passes/causal_mask.h"
 #include "ir/ops/cast.h"
 
 namespace fusec::compiler {
@@ -242,9 +243,12 @@ std::optional<ValueId> AttentionOperands::build(const AttentionParts& parts,
   if (!found) return std::nullopt;
   Heads heads = *found;
   const Dim keys = k[k.size() - 2], channels = q.back(), values = v.back();
-  const bool masked = !std::all_of(parts.masks.begin(), parts.masks.end(), [&](const auto& m) { return is_zero(m); });
+  const bool causal = is_causal(parts);
+  const bool masked =
+      !causal && !std::all_of(parts.masks.begin(), parts.masks.end(), [&](const auto& m) { return is_zero(m); });
   for (const AttentionMask& mask : parts.masks) {
-    if (!is_zero(mask) && (!fits(mask, heads) || (mask.value.valid() && graph_.type(mask.value).dtype != dtype)))
+    if (masked && !is_zero(mask) &&
+        (!fits(mask, heads) || (mask.value.valid() && graph_.type(mask.value).dtype != dtype)))
       return std::nullopt;
   }
   if (!sums_fit(parts) || !is_computed({dtype, channels, values, keys, masked})) return std::nullopt;
@@ -264,7 +268,7 @@ std::optional<ValueId> AttentionOperands::build(const AttentionParts& parts,
   std::vector<ValueId> inputs{query4, key4, value4};
   ValueId sum;
   for (const AttentionMask& mask : parts.masks) {
-    if (is_zero(mask)) continue;
+    if (!masked || is_zero(mask)) continue;
     const ValueId next = addend(mask, heads, dtype);
     if (sum.valid()) {
       sum = node(ScalarOp::add, {sum, next});
@@ -280,7 +284,7 @@ std::optional<ValueId> AttentionOperands::build(const AttentionParts& parts,
     inputs.push_back(sum);
   }
   const double scale = parts.scale * query.factor * key.factor;
-  ValueId out = node(TensorOp::attention, std::move(inputs), {{"scale", scale}});
+  ValueId out = node(TensorOp::attention, std::move(inputs), {{"scale", scale}, {"causal", int64_t{causal}}});
   if (!(shape(out) == parts.out.shape)) out = node(TensorOp::reshape, {out}, {{"shape", parts.out.shape}});
   if (!parts.zeroed.valid()) return out;
   return node(ScalarOp::where, {parts.zeroed, add_scalar_constant(graph_, dtype, 0), out});
@@ -409,6 +413,30 @@ bool AttentionOperands::sums_fit(const AttentionParts& parts) const {
   const auto large = std::count_if(parts.masks.begin(), parts.masks.end(),
                                    [&](const AttentionMask& m) { return !is_zero(m) && !is_small(m); });
   return large <= 1 || parts.out.dtype != DType::f16;
+}
+
+bool AttentionOperands::is_causal(ValueId condition, bool value, const Shape& at) {
+  return compiler::is_causal(
+      values_, condition, at[at.size() - 2], at.back(), [=](double x) { return (x != 0) == value; },
+      [=](double x) { return (x != 0) != value; });
+}
+
+bool AttentionOperands::is_causal(const AttentionMask& mask) {
+  if (!mask.value.valid()) return is_causal(mask.condition, mask.zero_where, mask.at);
+  return compiler::is_causal(
+      values_, mask.value, mask.at[mask.at.size() - 2], mask.at.back(), [](double x) { return x == 0; },
+      [&](double x) { return x * mask.scale <= kLowestScore; });
+}
+
+// Whether one mask, which is causal, is all that is added to the scores.
+bool AttentionOperands::is_causal(const AttentionParts& parts) {
+  const AttentionMask* only = nullptr;
+  for (const AttentionMask& mask : parts.masks) {
+    if (is_zero(mask)) continue;
+    if (only != nullptr) return false;
+    only = &mask;
+  }
+  return only != nullptr && is_causal(*only);
 }
 
 bool AttentionOperands::is_zero(const AttentionMask& mask) const {

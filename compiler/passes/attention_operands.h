@@ -9,9 +9,14 @@
 #include <vector>
 
 #include "compiler/partition/graph_names.h"
+#include "compiler/passes/known_values.h"
 #include "ir/library/capabilities.h"
 
 namespace fusec::compiler {
+
+// What exporters write at least in the place of -infinity. Beside another score of its row, such a score has a weight
+// of 0.
+inline constexpr double kLowestScore = -1e4;
 
 // An addend of the scores, times `scale`: a value, or 0 and `low` by a condition. It broadcasts to `at`, the shape of
 // the scores where it is added: any axes in front, then queries and keys.
@@ -35,7 +40,7 @@ struct AttentionParts {
 
 class AttentionOperands {
  public:
-  explicit AttentionOperands(Graph& graph) : graph_(graph) {}
+  explicit AttentionOperands(Graph& graph) : graph_(graph), values_(graph) {}
 
   // The result as a value of type parts.out; nullopt, and an unchanged graph, if the op does not express the parts or
   // `is_computed` says no.
@@ -46,6 +51,9 @@ class AttentionOperands {
   std::optional<bool> splat(ValueId condition) const;
   // Whether the condition is known and has this value somewhere in each row along its last axis.
   bool keeps_a_score(ValueId condition, bool value) const;
+  // Whether the condition has this value for the keys up to each query, and the other for all behind it. `at`: the
+  // shape of the scores.
+  bool is_causal(ValueId condition, bool value, const Shape& at);
 
  private:
   // A value behind index maps and products with numbers.
@@ -67,6 +75,8 @@ class AttentionOperands {
   bool is_zero(const AttentionMask& mask) const;
   bool is_small(const AttentionMask& mask) const;
   bool sums_fit(const AttentionParts& parts) const;
+  bool is_causal(const AttentionMask& mask);
+  bool is_causal(const AttentionParts& parts);
 
   std::optional<Heads> find_heads(const AttentionParts& parts, const Shape& key, const Shape& value) const;
   ValueId operand(const Peeled& from, bool transposed, const Shape& front, const Shape& to);
@@ -81,6 +91,7 @@ class AttentionOperands {
   ValueId with_heads(ValueId mask, const Shape& at, const Heads& heads);
 
   Graph& graph_;
+  KnownValues values_;
   std::string origin_;
 };
 

@@ -2,8 +2,10 @@
 // Optimize pass: writes an attention out where no library of the target computes it, or may be asked for it.
 //
 //   attention(q, k, v, mask) {scale}  ->  softmax(q k^T * scale + mask) v
+//   attention(q, k, v) {scale, causal = 1}  ->  softmax(where(key <= query, q k^T * scale, -inf)) v
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "compiler/partition/graph_names.h"
@@ -26,6 +28,13 @@ class WrittenOut : Expansion {
     if (node_.inputs.size() > 3) {
       const DType wide = type(in(3)).dtype;
       scores = cast(node(ScalarOp::add, {cast(scores, wide), in(3)}), dtype);
+    }
+    if (node_.attrs.i("causal") == 1) {
+      const Dim queries = type(scores).shape[2];
+      const DType counter_type = counter(queries);
+      const ValueId query = count(2, 0, queries, counter_type), key = count(2, 1, queries, counter_type);
+      const ValueId low = number(dtype, -std::numeric_limits<double>::infinity());
+      scores = node(ScalarOp::where, {node(ScalarOp::le, {key, query}), scores, low});
     }
     const ValueId e = node(ScalarOp::exp, {node(ScalarOp::sub, {scores, along_keys(TensorOp::reduce_max, scores)})});
     const ValueId weights = node(ScalarOp::div, {e, along_keys(TensorOp::reduce_sum, e)});

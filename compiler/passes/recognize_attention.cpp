@@ -5,6 +5,7 @@
 //
 // The scale may stand at q, at k, at both or behind the product, as multiplication or division. A mask is added, or
 // chosen by a condition. Casts of the scores and reshapes of the axes in front of the matrices are seen through.
+// A mask that is known to drop just the keys behind each query becomes an attribute: the library skips these scores.
 // Heads of k and v that were repeated for the heads of q are taken as they were before. Nothing else may read the
 // scores or the weights. Rows of weights that a condition makes 0 become rows of the result. Not in exact numerics: the
 // library rounds elsewhere.
@@ -188,15 +189,14 @@ class Recognizing {
       const std::optional<double> low = number(node.inputs[3 - side]);
       if (!low || !(shape(node.inputs[side]) == shape(node.output))) continue;
       const bool keeps = *low == -std::numeric_limits<double>::infinity() ||
-                         (*low <= kLowest && operands_.keeps_a_score(node.inputs[0], side == 1));
+                         (*low <= kLowestScore && (operands_.keeps_a_score(node.inputs[0], side == 1) ||
+                                                   operands_.is_causal(node.inputs[0], side == 1, shape(node.output))));
       if (!keeps) return false;
       parts.masks.push_back({{}, node.inputs[0], *low, parts.scale, shape(node.output), side == 1});
       return trace(node.inputs[side], 1, steps - 1, parts);
     }
     return false;
   }
-
-  static constexpr double kLowest = -1e4;  // what exporters write at least in the place of -infinity
 
   Graph& graph_;
   const PassContext& context_;

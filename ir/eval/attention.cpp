@@ -43,12 +43,15 @@ Result<Tensor> eval_attention(const OpCall& call) {
   const ElementsAs<double> mask(call.operand(masked ? 3 : 0));
   const Extents strides = masked ? mask_strides(call.operand(3)) : Extents(4, 0);
   const double scale = call.attrs.f("scale");
+  const bool causal = call.attrs.i("causal") == 1;
   parallel_for(call.options.threads, q_shape[0] * heads * queries, 1, [&](int64_t begin, int64_t end) {
     std::vector<double> weights(static_cast<std::size_t>(keys)), sums(static_cast<std::size_t>(width));
     for (int64_t row = begin; row < end; ++row) {
       const int64_t n = row / queries / heads, h = row / queries % heads, s = row % queries;
       const int64_t first = (n * shared + h / (heads / shared)) * keys;  // of the keys and values
-      for (int64_t t = 0; t < keys; ++t) {
+      const int64_t seen = causal ? s + 1 : keys;
+      weights.resize(static_cast<std::size_t>(seen));
+      for (int64_t t = 0; t < seen; ++t) {
         double sum = 0;
         for (int64_t d = 0; d < depth; ++d) sum += q.data()[row * depth + d] * k.data()[(first + t) * depth + d];
         const double added = masked ? mask.data()[dot({n, h, s, t}, strides)] : 0;
@@ -56,7 +59,7 @@ Result<Tensor> eval_attention(const OpCall& call) {
       }
       softmax(weights);
       std::fill(sums.begin(), sums.end(), 0.0);
-      for (int64_t t = 0; t < keys; ++t) {
+      for (int64_t t = 0; t < seen; ++t) {
         for (int64_t e = 0; e < width; ++e)
           sums[static_cast<std::size_t>(e)] += weights[static_cast<std::size_t>(t)] * v.data()[(first + t) * width + e];
       }

@@ -418,11 +418,15 @@ Var GraphBuilder::avg_pool(Var x, Axes kernel, WindowOptions window, bool ceil_m
 }
 
 Var GraphBuilder::attention(Var q, Var k, Var v, double scale) {
-  return guarded(state_.get(), [&] { return state_->node(TensorOp::attention, {q, k, v}, {{"scale", scale}}); });
+  return guarded(state_.get(), [&] {
+    return state_->node(TensorOp::attention, {q, k, v}, {{"scale", scale}, {"causal", int64_t{0}}});
+  });
 }
 
 Var GraphBuilder::attention(Var q, Var k, Var v, Var mask, double scale) {
-  return guarded(state_.get(), [&] { return state_->node(TensorOp::attention, {q, k, v, mask}, {{"scale", scale}}); });
+  return guarded(state_.get(), [&] {
+    return state_->node(TensorOp::attention, {q, k, v, mask}, {{"scale", scale}, {"causal", int64_t{0}}});
+  });
 }
 
 Var GraphBuilder::softmax(Var x, int64_t axis) {

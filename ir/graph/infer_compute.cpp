@@ -116,7 +116,7 @@ Result<Type> infer_matmul(const Args& in, const Attrs& attrs) {
 }
 
 // The number of heads of q that share one of k and v must be known.
-Result<Type> infer_attention(const Args& in, const Attrs&) {
+Result<Type> infer_attention(const Args& in, const Attrs& attrs) {
   const Type &q = in[0], &k = in[1], &v = in[2];
   for (const Type& type : {q, k, v}) FUSEC_TRY(check_rank(type, 4, "query, key and value"));
   FUSEC_TRY(check_float(q, "the query"));
@@ -132,6 +132,12 @@ Result<Type> infer_attention(const Args& in, const Attrs&) {
   const bool splits =
       heads.is_const() && shared.is_const() && shared.value() > 0 && heads.value() % shared.value() == 0;
   if (!(heads == shared) && !splits) return bad(heads.str() + " heads of queries do not share " + shared.str());
+  FUSEC_TRY(check_flag(attrs, "causal"));
+  if (attrs.i("causal") == 1) {
+    if (in.size() > 3) return bad("a causal attention has no mask");
+    if (!(q.shape[2] == k.shape[2]))
+      return differ(q.shape[2], k.shape[2], "a causal attention has as many queries as keys, got " + all);
+  }
   if (in.size() > 3) {
     const Shape scores{q.shape[0], heads, q.shape[2], k.shape[2]};
     FUSEC_TRY(check_float(in[3], "the mask"));

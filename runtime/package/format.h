@@ -40,13 +40,13 @@ struct Signature {
   PublicKey key;  // whose it is
 };
 
-// What is signed is "fusec package 3\n" and the digest. unsupported: fusec was built without libsodium.
+// What is signed is "fusec package 4\n" and the digest. unsupported: fusec was built without libsodium.
 Result<Signature> sign_digest(const ir::Sha256Digest& digest, const SigningKey& key);
 // Whether the signature is that key's of that digest. invalid_model: it is not; unsupported as above.
 Status verify_signature(const ir::Sha256Digest& digest, const Signature& signature);
 bool can_sign();  // built with libsodium
 
-inline constexpr uint32_t kPackageVersion = 3;
+inline constexpr uint32_t kPackageVersion = 4;
 inline constexpr int64_t kPackageAlignment = 64;
 inline constexpr std::size_t kPackageHeader = 192;  // bytes
 

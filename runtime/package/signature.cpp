@@ -20,7 +20,7 @@ namespace fusec::runtime {
 namespace {
 
 [[maybe_unused]] constexpr std::string_view kContext =
-    "fusec package 3\n";                   // so that the key's other signatures are none of a package
+    "fusec package 4\n";                   // so that the key's other signatures are none of a package
 constexpr int64_t kMaxKeyFile = 64 << 10;  // bytes
 
 // RFC 8410: what stands in front of the 32 bytes of an Ed25519 key.

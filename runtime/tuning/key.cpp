@@ -51,7 +51,7 @@ std::string tuning_call(const LibraryCall& call) {
     if (const CallOperand* operand = p.find(role)) text += operand_text(name, *operand);
     if (role == Role::output && !p.window.kernel.empty()) text += window_text(p);
   }
-  if (p.op == ir::TensorOp::attention) text += fmt::format(" scale={}", p.scale);
+  if (p.op == ir::TensorOp::attention) text += fmt::format(" scale={}{}", p.scale, p.causal ? " causal" : "");
   for (const BoundEpilogue& epilogue : p.epilogues) {
     text += fmt::format(" +{}", ir::info(epilogue.op).name);
     if (epilogue.operand) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What models are made of, spelled out as exporters do.
+#include <limits>
 #include <numeric>
 
 #include "tests/fuzz/grow.h"
@@ -152,16 +153,19 @@ Term swiglu(Maker& m) {
   return a * op(ScalarOp::sigmoid, a) * b;
 }
 
-// where(i >= j, x, -1e4): of two iotas along the last two axes.
-Term causal_mask(Maker& m) {
-  const Term x = value(m, 2, 4);
-  if (!good(x, 2)) return {};
+// where(i >= j, x, low): of two iotas along the last two axes.
+Term causal(Maker& m, const Term& x, double low) {
   const Shape square(x.shape().end() - 2, x.shape().end());
   const auto iota = [&](int64_t axis) {
     return m.node(TensorOp::iota, {}, {{"shape", square}, {"axis", axis}, {"dtype", DType::i64}});
   };
   const ValueId keep = m.scalar(ScalarOp::ge, {iota(0), iota(1)});
-  return {&m, m.scalar(ScalarOp::where, {keep, x.id, m.number(x.dtype(), -50)})};
+  return {&m, m.scalar(ScalarOp::where, {keep, x.id, m.number(x.dtype(), low)})};
+}
+
+Term causal_mask(Maker& m) {
+  const Term x = value(m, 2, 4);
+  return good(x, 2) ? causal(m, x, -50) : Term{};
 }
 
 Term one_hot(Maker& m) {
@@ -252,12 +256,14 @@ Term repeated(const Term& x, int64_t times) {
   return {x.m, x.m->reshape(all, {s[0], s[1] * Dim(times), s[2], s[3]})};
 }
 
-// As a library takes it, by chance: with a scale at the queries or the scores, a mask, heads that share keys.
+// As a library takes it, by chance: with a scale at the queries or the scores, a mask, which may be causal, heads that
+// share keys.
 Term attention(Maker& m) {
   if (m.random.chance(0.4)) return self_attention(m);
   const DType dtype = m.random.pick({DType::f16, DType::bf16, DType::f16, DType::f32});
   const int64_t channels = m.random.pick({8, 16, 12}), shared = m.random.pick({1, 2}), times = m.random.pick({1, 2});
-  const Dim n = m.new_shape(1)[0], queries(1 + m.random.below(9)), keys(1 + m.random.below(9));
+  const Dim n = m.new_shape(1)[0], queries(1 + m.random.below(9));
+  const Dim keys = m.random.chance(0.4) ? queries : Dim(1 + m.random.below(9));
   Term q = projected(m, dtype, n, queries, shared * times, channels);
   const Term k = repeated(projected(m, dtype, n, keys, shared, channels), times);
   const Term v = repeated(projected(m, dtype, n, keys, shared, channels), times);
@@ -267,8 +273,11 @@ Term attention(Maker& m) {
   if (!q.id.valid()) return {};
   Term scores = product(q, k, true);
   if (scores.id.valid() && !early) scores = scores * 0.25;
-  if (scores.id.valid() && m.random.chance(0.5))
+  if (scores.id.valid() && queries == keys && m.random.chance(0.7)) {
+    scores = causal(m, scores, -std::numeric_limits<double>::infinity());
+  } else if (scores.id.valid() && m.random.chance(0.5)) {
     scores = scores + Term{&m, m.leaf(dtype, {m.random.chance(0.5) ? n : Dim(1), 1, queries, keys})};
+  }
   const Term p = softmax_of(scores);
   if (!p.id.valid()) return {};
   const Term y = product(p, v, false);

@@ -310,6 +310,26 @@ TEST_F(CudaLibraries, Pools) {
   }
 }
 
+// A causal attention is taken wherever one without a mask is.
+TEST_F(CudaLibraries, Attention) {
+  for (const auto& [dtype, tolerance] : kTypes) {
+    if (!is_16_bit_float(dtype)) continue;
+    for (const int64_t positions : {1, 2, 49, 128, 300}) {
+      for (const int64_t shared : {2, 4}) {
+        SCOPED_TRACE(to_string(dtype) + std::to_string(positions) + " of " + std::to_string(shared) + " heads");
+        const auto refused = [&](bool causal) {
+          Case c(TensorOp::attention, {{"scale", 0.5}, {"causal", int64_t{causal}}});
+          c.add({2, 4, positions, 64}, {}, false, dtype);
+          for (const int operand : {1, 2}) c.add({2, shared, positions, 32 * (3 - operand)}, {}, false, dtype);
+          c.add({2, 4, positions, 32}, {}, false, dtype);
+          return run("cudnn", std::move(c), tolerance).find("unsupported") != std::string::npos;
+        };
+        EXPECT_EQ(refused(true), refused(false));
+      }
+    }
+  }
+}
+
 TEST_F(CudaLibraries, RandomProductsByEveryChoice) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     fuzz::Random random(seed);

@@ -57,7 +57,7 @@ struct FakeBackend : cudnn::Backend {
       const int64_t share = s.query.dims[1] / s.key.dims[1];
       for_all(s.out.dims, [&](const Extents& at) {
         double sum = 0, weights = 0;
-        for (int64_t t = 0; t < s.key.dims[2]; ++t) {
+        for (int64_t t = 0; t < (s.causal ? at[2] + 1 : s.key.dims[2]); ++t) {
           double score = 0;
           for (int64_t d = 0; d < s.key.dims[3]; ++d)
             score += spec_load(s.query, p[0], {at[0], at[1], at[2], d}) *
@@ -89,12 +89,13 @@ struct Operands {
   Extents q = {2, 4, 3, 16}, k = {2, 2, 5, 16}, v = {2, 2, 5, 8}, out = {2, 4, 3, 8};
   Extents q_strides = {}, k_strides = {}, v_strides = {}, out_strides = {};
   Extents mask = {}, mask_strides = {};
+  bool causal = false;
 };
 
 class CudnnAttention : public ::testing::Test {
  protected:
   static Case make_case(const Operands& o) {
-    Case c(ir::TensorOp::attention, {{"scale", 0.25}});
+    Case c(ir::TensorOp::attention, {{"scale", 0.25}, {"causal", int64_t{o.causal}}});
     c.add(o.q, o.q_strides, false, DType::f16);
     c.add(o.k, o.k_strides, false, DType::f16);
     c.add(o.v, o.v_strides, false, DType::f16);
@@ -112,11 +113,11 @@ class CudnnAttention : public ::testing::Test {
     std::vector<char> workspace((*op)->workspace_bytes());
     EXPECT_TRUE((*op)->run(args.data(), workspace.data(), {}).ok());
     const std::size_t out = c.call.args.size() - 1;
-    const bool masked = out == 4;
+    const bool masked = out == 4, causal = c.call.step->attrs.i("causal") == 1;
     const Extents &k = c.call.args[1].shape, &q = c.call.args[0].shape;
     for_all(c.call.args[out].shape, [&](const Extents& at) {
       double sum = 0, weights = 0;
-      for (int64_t t = 0; t < k[2]; ++t) {
+      for (int64_t t = 0; t < (causal ? at[2] + 1 : k[2]); ++t) {
         double score = 0;
         const int64_t head = at[1] / (q[1] / k[1]);
         for (int64_t d = 0; d < k[3]; ++d) score += c.get(0, {at[0], at[1], at[2], d}) * c.get(1, {at[0], head, t, d});
@@ -157,6 +158,18 @@ TEST_F(CudnnAttention, MasksBroadcast) {
   }
   EXPECT_EQ(fake_->specs[2].mask->dims, (Extents{2, 1, 1, 5}));
   EXPECT_EQ(fake_->specs[3].mask->dims, (Extents{1, 1, 3, 5}));
+}
+
+TEST_F(CudnnAttention, CausalQueriesTakeNoLaterKeys) {
+  Operands o;
+  o.causal = true;
+  o.q[2] = o.out[2] = 5;
+  EXPECT_EQ(run(o), "cudnn attention");
+  EXPECT_TRUE(fake_->specs[0].causal);
+  EXPECT_FALSE(fake_->specs[0].mask);
+  o.q[2] = o.out[2] = o.k[2] = o.v[2] = 1;  // cuDNN need not be asked for it
+  EXPECT_EQ(run(o), "cudnn attention");
+  EXPECT_FALSE(fake_->specs[1].causal);
 }
 
 TEST_F(CudnnAttention, OperandsThatCudnnCannotReadAreCopied) {

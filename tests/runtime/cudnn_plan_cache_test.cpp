@@ -58,9 +58,9 @@ TEST(CudnnPlanCache, KeepsPlansOfOneSpecDeviceAndVersion) {
 TEST(CudnnPlanCache, SpecsOfAttentionDiffer) {
   AttentionSpec spec;
   spec.query = spec.key = spec.value = spec.out = {DType::f16, {1, 2, 8, 16}, {256, 128, 16, 1}};
-  std::vector<AttentionSpec> all(8, spec);
+  std::vector<AttentionSpec> all(9, spec);
   all[1].query.strides[0] = 512, all[2].key.dims[1] = 1, all[3].value.alignment = 8, all[4].out.strides[1] = 16;
-  all[5].mask = spec.query, all[6].scale = 0.5, all[7].workspace_limit = 1;
+  all[5].mask = spec.query, all[6].scale = 0.5, all[7].workspace_limit = 1, all[8].causal = true;
   std::set<std::string> texts;
   for (const AttentionSpec& one : all) texts.insert(to_text(one));
   EXPECT_EQ(texts.size(), all.size());

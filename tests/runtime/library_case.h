@@ -199,10 +199,28 @@ inline Expected expected_matmul(const Case& c, const Extents& at) {
   return e;
 }
 
+// Without a mask.
+inline Expected expected_attention(const Case& c, const Extents& at) {
+  const Extents &q = c.call.args[0].shape, &k = c.call.args[1].shape;
+  const int64_t head = at[1] / (q[1] / k[1]), keys = c.step->attrs.i("causal") == 1 ? at[2] + 1 : k[2];
+  double weights = 0;
+  Expected e;
+  for (int64_t t = 0; t < keys; ++t) {
+    double score = 0;
+    for (int64_t d = 0; d < q[3]; ++d) score += c.get(0, {at[0], at[1], at[2], d}) * c.get(1, {at[0], head, t, d});
+    const double weight = std::exp(score * c.step->attrs.f("scale")), value = c.get(2, {at[0], head, t, at[3]});
+    weights += weight;
+    e.value += weight * value;
+    e.magnitude += weight * std::fabs(value);
+  }
+  return {e.value / weights, e.magnitude / weights};
+}
+
 inline double expected_value(const Case& c, const Extents& at, double* magnitude) {
-  Expected e = c.step->op == ir::TensorOp::conv     ? expected_conv(c, at)
-               : c.step->op == ir::TensorOp::matmul ? expected_matmul(c, at)
-                                                    : expected_pool(c, at);
+  Expected e = c.step->op == ir::TensorOp::conv        ? expected_conv(c, at)
+               : c.step->op == ir::TensorOp::matmul    ? expected_matmul(c, at)
+               : c.step->op == ir::TensorOp::attention ? expected_attention(c, at)
+                                                       : expected_pool(c, at);
   if (c.step->bias >= 0) {
     const std::size_t bias = static_cast<std::size_t>(c.step->bias);
     const bool first = c.step->op == ir::TensorOp::conv && c.step->attrs.s("layout") == "first";

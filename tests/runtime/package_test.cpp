@@ -147,7 +147,7 @@ TEST_F(PackageTest, OtherFilesAndVersions) {
   std::vector<char> bytes = read_bytes(path());
   bytes[8] = 1;
   write_bytes(path(), bytes);
-  EXPECT_THAT(load().str(), HasSubstr("format version 1, this fusec reads version 3: compile the model again"));
+  EXPECT_THAT(load().str(), HasSubstr("format version 1, this fusec reads version 4: compile the model again"));
 }
 
 TEST_F(PackageTest, WhatCannotBeReadIsTold) {

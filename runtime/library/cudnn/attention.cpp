@@ -48,7 +48,8 @@ bool has_aligned_rows(const TensorSpec& spec, int64_t element) {
 // heads of 197 queries and keys by engine 4 with k24=3 6.1, by the heuristics' choice (5, k24=32) 8.1; 64 times as many
 // heads by engine 5 with k24=7 46.8, k24=32 51.4; 768 heads of 128 22.5 and 29.0. With a mask: 12 heads of 128 by
 // engine 1 with k24=3 5.9, by the heuristics' choice (2, k24=7) 7.9; 768 heads by engine 1 with k24=5 34.8, 38.4.
-// Windows of 49 queries and 32 channels, 12,288 heads: engine 4 102 and 351, with a mask engine 1 169 and 313.
+// Windows of 49 queries and 32 channels, 12,288 heads: engine 4 102 and 351, with a mask engine 1 169 and 313. Causal
+// attention tries those without a mask.
 std::vector<std::string> preferred_plans(const AttentionSpec& spec) {
   constexpr int64_t kTile = 128, kFewTiles = 128, kFewKeys = 256;  // of queries; about one for each multiprocessor
   const int64_t queries = spec.query.dims[2];
@@ -76,6 +77,8 @@ class Building {
       spec.mask = described(*mask);
       FUSEC_TRY(take_mask(*mask, *spec.mask, pointers));
     }
+    // One key hides nothing, and cuDNN up to 9.9 has no causal attention of one query.
+    spec.causal = problem_.causal && spec.key.dims[2] > 1;
     spec.scale = static_cast<float>(problem_.scale);
     spec.workspace_limit = context_.workspace_limit;
     spec.out = described(out);

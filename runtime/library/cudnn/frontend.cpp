@@ -95,6 +95,8 @@ void describe(fe::graph::Graph& graph, const AttentionSpec& spec) {
   const Tensor value = add_tensor(graph, spec.value, id++);
   auto attributes = fe::graph::SDPA_attributes().set_generate_stats(false).set_attn_scale(spec.scale);
   if (spec.mask) attributes.set_bias(add_tensor(graph, *spec.mask, id++));
+  if (spec.causal)
+    attributes.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
   const Tensor out = graph.sdpa(query, key, value, std::move(attributes))[0];
   set_output(out, spec.out, id);
 }

@@ -40,6 +40,7 @@ std::string to_text(const AttentionSpec& spec) {
       fmt::format("attention scale={} workspace={} plan={}", spec.scale, spec.workspace_limit, spec.plan);
   text += tensor_text("query", spec.query) + tensor_text("key", spec.key) + tensor_text("value", spec.value);
   if (spec.mask) text += tensor_text("mask", *spec.mask);
+  if (spec.causal) text += " causal";
   return text + tensor_text("out", spec.out);
 }
 

@@ -143,6 +143,7 @@ void normalize_attention(const LibraryCall& call, Problem& problem) {
               q[3] == k[3] && k[2] == v[2])
       << "queries, keys and values that do not fit";
   problem.scale = call.step->attrs.f("scale");
+  problem.causal = call.step->attrs.i("causal") == 1;
   const Extents scores{q[0], q[1], q[2], k[2]};
   if (problem.find(Role::mask) != nullptr) problem.put(Role::mask, aligned(problem[Role::mask], scores));
 }

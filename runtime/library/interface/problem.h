@@ -54,7 +54,8 @@ struct Problem {
   std::vector<BoundEpilogue> epilogues;
   Window window;
   int64_t groups = 1;
-  double scale = 1;  // of attention
+  double scale = 1;     // of attention
+  bool causal = false;  // of attention: a query takes no later keys
   bool count_include_pad = false, ceil_mode = false;
 
   // The operand of a role. It must be there; its address holds until operands are added or removed.
