@@ -113,8 +113,8 @@ class Choice {
     if (next != nullptr && next->op == ScalarOp::add && next->inputs.size() == 2 &&
         (graph_.is_constant(next->inputs[0]) || graph_.is_constant(next->inputs[1])))
       next = only_user(next->output);
-    if (next != nullptr && next->inputs.size() == 1 && next->op.is_scalar() && !(next->op == ScalarOp::relu) &&
-        !(next->op == ScalarOp::cast))
+    if (next != nullptr && next->inputs.size() == 1 && next->op.is_scalar() && !(next->op == ScalarOp::cast) &&
+        !is_epilogue(node, next->op.scalar()))
       return true;
     v = node.inputs[0];
     const Node* before = producer(v);
@@ -123,6 +123,14 @@ class Choice {
       before = producer(v);
     }
     return before != nullptr && before->op == ScalarOp::mul && only_user(v) != nullptr;
+  }
+  // Whether every library of the target that has the product fuses the op into it.
+  bool is_epilogue(const Node& node, ScalarOp op) const {
+    const DType dtype = graph_.type(node.output).dtype;
+    const std::vector<const ir::LibraryCapabilities*> libraries = ir::libraries_of(context_.target);
+    return std::all_of(libraries.begin(), libraries.end(), [&](const ir::LibraryCapabilities* library) {
+      return !ir::contains(library->ops, node.op.tensor()) || ir::fuses(library->epilogues, op, dtype, {});
+    });
   }
   // Whether what the product reads is made of means, maybe by way of other products and activations. Other products of
   // few columns have as many rows as a batch has samples, and those may be many.

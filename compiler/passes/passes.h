@@ -33,7 +33,8 @@ Result<bool> simplify_maps(ir::Graph& graph, const PassContext& context);
 Result<bool> sink_reshapes(ir::Graph& graph, const PassContext& context);
 // Folds constants s and t of one value per channel in conv * s + t into the weights and bias of the conv.
 Result<bool> fold_affine(ir::Graph& graph, const PassContext& context);
-// Replaces decomposed activations after a conv or matmul by the op that the library fuses.
+// Replaces decomposed activations after a conv or matmul by the op that the library fuses. Again behind
+// convert_precision: some are fused for 16-bit types alone.
 Result<bool> recognize_activations(ir::Graph& graph, const PassContext& context);
 // Makes one node of an attention that is written out, where a library of the target computes it.
 Result<bool> recognize_attention(ir::Graph& graph, const PassContext& context);

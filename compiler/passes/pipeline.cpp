@@ -26,6 +26,7 @@ const std::vector<Pass>& pipeline() {
       {"sink_reshapes", sink_reshapes},
       {"recognize_activations", recognize_activations},
       {"convert_precision", convert_precision},
+      {"recognize_activations", recognize_activations},
       {"recognize_attention", recognize_attention},
       {"merge_products", merge_products},
       {"widen_gates", widen_gates},

@@ -6,10 +6,13 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "compiler/partition/graph_names.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
+#include "ir/library/capabilities.h"
 #include "ir/ops/cast.h"
 
 namespace fusec::compiler {
@@ -160,6 +163,26 @@ const std::vector<Rule>& float_power_rules() {
   return rules;
 }
 
+// x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) / 2, as models write it.
+const std::vector<Rule>& gelu_rules() {
+  static const std::vector<Rule> rules = [] {
+    const std::string scale = "0.7978845608028654";
+    std::vector<std::string> args = {"(" + scale + "*a)*(1+0.044715*(a*a))", "(" + scale + "*a)*(1+0.044715*a*a)"};
+    for (const char* sum : {"a+0.044715*(a*a*a)", "a+0.044715*pow(a,3)", "a+0.044715*a*a*a", "a+0.044715*(a*a)*a",
+                            "a*(1+0.044715*(a*a))", "a*(1+0.044715*a*a)"})
+      args.push_back(scale + "*(" + sum + ")");
+    std::vector<Rule> r;
+    for (const std::string& arg : args) {
+      for (const char* form : {"(0.5*a)*(1+tanh(", "a*(0.5*(1+tanh(", "0.5*(a*(1+tanh("}) {
+        const std::string from = form + arg, close(form[0] == '(' ? 2 : 3, ')');
+        r.push_back(parse_rule(from + close + " -> gelu_tanh(a)"));
+      }
+    }
+    return r;
+  }();
+  return rules;
+}
+
 namespace {
 
 // Rules whose sides are equal up to the op table's error bound of the right side. They yield the form of an activation
@@ -176,6 +199,13 @@ const std::vector<Rule>& activation_rules() {
     return r;
   }();
   return rules;
+}
+
+// Whether a library of the target computes gelu_tanh behind a product of the type.
+bool fuses_gelu(const PassContext& context, DType dtype) {
+  return is_computed_by_library(context, [&](const ir::LibraryCapabilities& library) {
+    return contains(library.ops, ir::TensorOp::matmul) && fuses(library.epilogues, ScalarOp::gelu_tanh, dtype, {});
+  });
 }
 
 // Whether the value is the result of a conv or matmul, possibly after a bias, a reshape or a transpose.
@@ -211,8 +241,12 @@ Result<bool> apply_rules(Graph& graph, const PassContext& context) {
 
 Result<bool> recognize_activations(Graph& graph, const PassContext& context) {
   if (context.options.numerics == Numerics::exact || !context.options.use_library) return false;
-  return apply_rule_set(graph, activation_rules(),
-                        [](const Graph& g, const Binding& b) { return behind_anchor(g, *b[0]); });
+  const bool is_changed = apply_rule_set(graph, activation_rules(),
+                                         [](const Graph& g, const Binding& b) { return behind_anchor(g, *b[0]); });
+  const auto gains = [&](const Graph& g, const Binding& b) {
+    return fuses_gelu(context, g.type(*b[0]).dtype) && behind_anchor(g, *b[0]);
+  };
+  return apply_rule_set(graph, gelu_rules(), gains) || is_changed;
 }
 
 }  // namespace fusec::compiler

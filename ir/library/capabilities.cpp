@@ -30,18 +30,31 @@ constexpr ScalarOp kHostUnary[] = {ScalarOp::relu,    ScalarOp::leaky_relu, Scal
 constexpr ScalarOp kHostBinary[] = {ScalarOp::add, ScalarOp::sub, ScalarOp::mul};
 constexpr EpilogueLimits kHostEpilogues{.anchors = kProducts, .unary = kHostUnary, .binary = kHostBinary};
 
-// The epilogues of GPU libraries are, in this order: bias, an addend as large as the result, relu. All other ops become
-// part of a generated kernel: cuDNN fuses more only for some types and layouts, cuBLASLt has only the gelu by tanh, and
-// no further pass over memory could compute the rest.
+// The epilogues of GPU libraries are, in this order: bias, an addend as large as the result, relu. cuBLASLt has the
+// gelu by tanh, too. All other ops become part of a generated kernel: cuDNN fuses more only for some types and layouts,
+// and no further pass over memory could compute the rest.
 constexpr ScalarOp kRelu[] = {ScalarOp::relu};
 constexpr ScalarOp kAdd[] = {ScalarOp::add};
-constexpr EpilogueLimits kGpuEpilogues{.anchors = kProducts,
-                                       .unary = kRelu,
-                                       .binary = kAdd,
-                                       .types = kFloats,
-                                       .unary_types = kNoF64,
-                                       .in_any_order = false,
-                                       .broadcasts = false};
+constexpr EpilogueLimits kCudnnEpilogues{.anchors = kProducts,
+                                         .unary = kRelu,
+                                         .binary = kAdd,
+                                         .types = kFloats,
+                                         .unary_types = kNoF64,
+                                         .in_any_order = false,
+                                         .broadcasts = false};
+
+// cublasLt.h 13 states of CUBLASLT_EPILOGUE_GELU_BIAS: "apply Bias and then GELU transform". It names no formula and no
+// error, and does not say that an addend (C) may be there as well, so gelu_tanh stands alone behind the bias, and only
+// for 16-bit results: CudaLibraries.GeluByTanh measures that it is this formula, and its error. An empty list of types
+// here leaves gelu_tanh to generated kernels.
+constexpr ScalarOp kGeluTanh[] = {ScalarOp::gelu_tanh};
+constexpr std::span<const DType> kGeluTypes = kHalves;
+constexpr EpilogueLimits with_gelu(EpilogueLimits limits) {
+  limits.lone = kGeluTanh;
+  limits.lone_types = kGeluTypes;
+  return limits;
+}
+constexpr EpilogueLimits kCublasLtEpilogues = with_gelu(kCudnnEpilogues);
 
 constexpr LibraryCapabilities kLibraries[] = {
     {.name = "onednn",
@@ -65,7 +78,7 @@ constexpr LibraryCapabilities kLibraries[] = {
      .compute = kWide,
      .conv = {.max_spatial_axes = kAnyAxes, .pointwise_only = true},
      .strides = {.scattered = false},
-     .epilogues = kGpuEpilogues},
+     .epilogues = kCublasLtEpilogues},
     {.name = "cudnn",
      .title = "cuDNN",
      .ops = kCudnnOps,
@@ -89,7 +102,7 @@ constexpr LibraryCapabilities kLibraries[] = {
                    .masked_key_step = 8,
                    .few_masked_keys = 256},
      .strides = {.backwards = false, .repeated = false, .scattered = false},
-     .epilogues = kGpuEpilogues},
+     .epilogues = kCudnnEpilogues},
 };
 
 }  // namespace
@@ -161,6 +174,8 @@ std::optional<std::string> unsupported_reason(const LibraryCapabilities& library
 
 bool fuses(const EpilogueLimits& limits, ScalarOp op, DType result, std::span<const ScalarOp> before) {
   if (!limits.types.empty() && !contains(limits.types, result)) return false;
+  if (contains(limits.lone, op)) return before.empty() && contains(limits.lone_types, result);
+  if (!before.empty() && contains(limits.lone, before.back())) return false;
   if (contains(limits.unary, op)) {
     const bool may_follow = limits.in_any_order || before.empty() || contains(limits.binary, before.back());
     return may_follow && (limits.unary_types.empty() || contains(limits.unary_types, result));

@@ -46,13 +46,15 @@ struct StrideLimits {
   bool scattered = true;  // matrices with neither rows nor columns contiguous, channels-last images with other strides
 };
 
-// The epilogues of a call: [bias], then up to `max` of `unary` and `binary`. Each has one list, also for the operands
-// of epilogues: `unary` ops have one operand, or constants beside it.
+// The epilogues of a call: [bias], then up to `max` of `unary` and `binary`, or one of `lone`. Each has one list, also
+// for the operands of epilogues: `unary` ops have one operand, or constants beside it.
 struct EpilogueLimits {
   std::span<const TensorOp> anchors = {};  // the ops that have epilogues
   std::span<const ScalarOp> unary = {}, binary = {};
   std::span<const DType> types = {};        // of results; empty: any
   std::span<const DType> unary_types = {};  // of results of unary ops; empty: any of `types`
+  std::span<const ScalarOp> lone = {};      // ops of one operand that no other epilogue may stand before or behind
+  std::span<const DType> lone_types = {};   // of their results
   bool in_any_order = true;                 // else a binary op, if any, then a unary one, if any
   bool broadcasts = true;  // operands may be one value, or one per channel; else as large as the result
   std::size_t max = 4;     // there are no fast kernels for longer chains
@@ -127,7 +129,7 @@ std::optional<std::string> unsupported_reason(const LibraryCapabilities& library
 
 // Whether the op is among the library's epilogues, in whatever place and type.
 inline bool has_epilogue(const EpilogueLimits& limits, ScalarOp op, bool has_operand) {
-  return contains(has_operand ? limits.binary : limits.unary, op);
+  return has_operand ? contains(limits.binary, op) : contains(limits.unary, op) || contains(limits.lone, op);
 }
 // Whether the library fuses the op into a call as the next epilogue. `before`: the ops that the call has.
 bool fuses(const EpilogueLimits& limits, ScalarOp op, DType result, std::span<const ScalarOp> before);

@@ -11,6 +11,7 @@
 #include "compiler/passes/rewriter.h"
 #include "ir/eval/graph.h"
 #include "ir/ops/cast.h"
+#include "ir/ops/reference.h"
 
 namespace fusec::compiler {
 namespace {
@@ -53,6 +54,17 @@ TEST(Rules, BothSidesHaveEqualBits) {
       check(rule, number, {{a, -0.0, 0.0}});
       check(rule, number, {{a, kNan, kInf}});
       if (HasFailure()) return;
+    }
+  }
+}
+
+TEST(Rules, FormsOfGeluAreTheOp) {
+  EXPECT_EQ(gelu_rules().size(), 24U);
+  for (const Rule& rule : gelu_rules()) {
+    EXPECT_EQ(rule.to.op, ir::ScalarOp::gelu_tanh);
+    for (double x = -8; x <= 8; x += 0.125) {
+      const double from = eval_definition(expanded(rule.from), {{x, 0, 0}});
+      EXPECT_NEAR(from, ir::eval_scalar(ir::ScalarOp::gelu_tanh, x), 1e-14) << x;
     }
   }
 }

@@ -90,5 +90,16 @@ TEST(Capabilities, EpiloguesByOrderAndType) {
   EXPECT_FALSE(fuses(host, ScalarOp::gelu, DType::f32, none));
 }
 
+TEST(Capabilities, LoneEpilogues) {
+  const std::vector<ScalarOp> none, add{ScalarOp::add}, gelu{ScalarOp::gelu_tanh};
+  const EpilogueLimits& limits = library_capabilities("cublaslt").epilogues;
+  for (const DType dtype : {DType::f16, DType::bf16}) EXPECT_TRUE(fuses(limits, ScalarOp::gelu_tanh, dtype, none));
+  EXPECT_FALSE(fuses(limits, ScalarOp::gelu_tanh, DType::f32, none));
+  EXPECT_FALSE(fuses(limits, ScalarOp::gelu_tanh, DType::f16, add) || fuses(limits, ScalarOp::add, DType::f16, gelu));
+  EXPECT_FALSE(fuses(limits, ScalarOp::relu, DType::f16, gelu));
+  EXPECT_TRUE(has_epilogue(limits, ScalarOp::gelu_tanh, false) && has_epilogue(limits, ScalarOp::relu, false));
+  EXPECT_FALSE(has_epilogue(library_capabilities("cudnn").epilogues, ScalarOp::gelu_tanh, false));
+}
+
 }  // namespace
 }  // namespace fusec::ir

@@ -195,6 +195,7 @@ cublasStatus_t fake_matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const vo
                                  static_cast<const char*>(bias) + i * static_cast<int64_t>(size_of(out.dtype())));
         }
         if ((epilogue & CUBLASLT_EPILOGUE_RELU) != 0) sum = sum < 0 ? 0 : sum;
+        if ((epilogue & CUBLASLT_EPILOGUE_GELU) != 0) sum = ir::eval_scalar(ScalarOp::gelu_tanh, sum);
         ir::store_double(out.dtype(), out.at(n, i, j), sum);
       }
     }
@@ -240,6 +241,22 @@ TEST_F(CublasLt, Types) {
   }
   Case c = product_case(product_cases()[0], "", DType::i32);
   EXPECT_TRUE(make()->get_unsupported_reason(*c.step));
+}
+
+TEST_F(CublasLt, GeluByTanhOf16BitTypes) {
+  for (const auto& [dtype, tolerance] : {std::pair{DType::f16, 2e-3}, {DType::bf16, 1.6e-2}}) {
+    for (const Product& p : product_cases()) {
+      SCOPED_TRACE(to_string(dtype) + ::testing::PrintToString(p.a) + ::testing::PrintToString(p.out_strides));
+      for (const char* what : {"g", "bg"})
+        EXPECT_EQ(run(product_case(p, what, dtype), tolerance).substr(0, 8), "cublaslt");
+    }
+  }
+  for (const auto& [what, dtype] : {std::pair{"bg", DType::f32}, {"ag", DType::f16}})
+    EXPECT_EQ(run(product_case(product_cases()[0], what, dtype)), "unsupported: cuBLASLt has no such epilogue");
+  Options exact;
+  exact.numerics = Numerics::exact;
+  Case c = product_case(product_cases()[0], "g", DType::f16);
+  EXPECT_EQ(check(*make(exact), c), "unsupported: cuBLASLt rounds behind its gelu alone, and by a formula of its own");
 }
 
 TEST_F(CublasLt, OneCallWhereStridesAllow) {

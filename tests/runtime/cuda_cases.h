@@ -16,7 +16,7 @@ struct Product {
   Extents a_strides = {}, b_strides = {}, out_strides = {};
 };
 
-// bias, addend and relu by their letters
+// bias, addend, relu and gelu_tanh by their letters
 inline Case product_case(const Product& p, const std::string& what = "", DType dtype = DType::f32) {
   Case c(ir::TensorOp::matmul, make_matmul_attrs(p.ta, p.tb));
   c.step->compute = compute_type(dtype);
@@ -25,6 +25,7 @@ inline Case product_case(const Product& p, const std::string& what = "", DType d
   if (what.find('b') != std::string::npos) c.step->bias = c.add({p.out.back()}, {}, true, dtype);
   if (what.find('a') != std::string::npos) c.epilogue(ir::ScalarOp::add, c.add(p.out, p.out_strides, false, dtype));
   if (what.find('r') != std::string::npos) c.epilogue(ir::ScalarOp::relu);
+  if (what.find('g') != std::string::npos) c.epilogue(ir::ScalarOp::gelu_tanh);
   c.add(p.out, p.out_strides, false, dtype);
   return c;
 }

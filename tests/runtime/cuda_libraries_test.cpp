@@ -310,6 +310,92 @@ TEST_F(CudaLibraries, Pools) {
   }
 }
 
+// cuBLASLt takes gelu_tanh behind any product of 16-bit types: plans rely on it.
+TEST_F(CudaLibraries, ProductsWithGelu) {
+  for (const auto& [dtype, tolerance] : kTypes) {
+    if (!fuses(ir::library_capabilities("cublaslt").epilogues, ScalarOp::gelu_tanh, dtype, {})) continue;
+    std::vector<testing::Product> products = testing::product_cases();
+    for (const int64_t n : {64, 200, 256}) products.push_back({{n, n}, {n, n}, {n, n}});
+    products.push_back({{128, 768}, {768, 3072}, {128, 3072}});
+    for (const testing::Product& p : products) {
+      for (const char* what : {"g", "bg"}) {
+        SCOPED_TRACE(to_string(dtype) + ::testing::PrintToString(p.a) + ::testing::PrintToString(p.b) +
+                     ::testing::PrintToString(p.out_strides) + what);
+        EXPECT_EQ(run("cublaslt", testing::product_case(p, what, dtype), tolerance).find("unsupported"),
+                  std::string::npos);
+        Case c = testing::product_case(p, what, dtype);
+        if (testing::count(p.out) < 100000) for_every_choice(c, tolerance);
+        kept_.push_back(std::move(c));
+      }
+    }
+  }
+}
+
+// The gelu of cuBLASLt, by each of its algorithms, beside gelu_tanh in double, for every number of the type from -8 to
+// 8: a product by the identity has them as its sums, to which a bias of 0 or 1/4 is added. Its formula is not
+// documented. The bound is one unit in the last place of the result, of results from 1/4 on, as docs/numerics.md has it
+// of a library's activations; what a rounding of the sum would do to the result may be more than that.
+TEST_F(CudaLibraries, GeluByTanh) {
+  if (!libraries_.contains("cublaslt")) GTEST_SKIP() << "cuBLASLt was not found";
+  Library& library = *libraries_["cublaslt"];
+  constexpr int64_t kTerms = 16;
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    if (!fuses(ir::library_capabilities("cublaslt").epilogues, ScalarOp::gelu_tanh, dtype, {})) continue;
+    std::vector<uint16_t> numbers;
+    for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+      const auto number = static_cast<uint16_t>(bits);
+      if (std::fabs(ir::load_double(dtype, &number)) <= 8) numbers.push_back(number);
+    }
+    numbers.resize((numbers.size() + kTerms - 1) / kTerms * kTerms);
+    const auto rows = static_cast<int64_t>(numbers.size()) / kTerms;
+    const int digits = dtype == DType::f16 ? 10 : 7;
+    for (const double bias : {-1.0, 0.0, 0.25}) {  // -1: none
+      Case c = testing::product_case({{rows, kTerms}, {kTerms, kTerms}, {rows, kTerms}}, bias < 0 ? "g" : "bg", dtype);
+      std::memcpy(c.at(0, 0), numbers.data(), numbers.size() * sizeof(uint16_t));
+      for (int64_t i = 0; i < kTerms * kTerms; ++i)
+        ir::store_double(dtype, c.at(1, i), i / kTerms == i % kTerms ? 1 : 0);
+      if (bias >= 0)
+        for (int64_t i = 0; i < kTerms; ++i) ir::store_double(dtype, c.at(2, i), bias);
+      std::vector<Algorithm> algorithms = library.algorithms(c.call);
+      algorithms.push_back({});
+      for (const Algorithm& algorithm : algorithms) {
+        SCOPED_TRACE(std::string(to_string(dtype)) + " " + algorithm.id);
+        c.call.algorithm = algorithm.id;
+        const auto op = library.bind(c.call);
+        ASSERT_TRUE(op.ok()) << op.status().str();
+        std::vector<void*> args;
+        for (const testing::Memory& memory : c.memory) args.push_back(memory.get());
+        ASSERT_TRUE((*op)->run(args.data(), nullptr, {}).ok());
+        double most = 0, most_ulp = 0, most_absolute = 0, at = 0;
+        int64_t wrong = 0, beyond = 0;
+        for (std::size_t i = 0; i < numbers.size(); ++i) {
+          const double x = ir::load_double(dtype, &numbers[i]) + std::max(bias, 0.0);
+          const double want = ir::eval_scalar(ScalarOp::gelu_tanh, x);
+          const double error =
+              std::fabs(ir::load_double(dtype, c.at(c.call.args.size() - 1, static_cast<int64_t>(i))) - want);
+          const auto unit = [&](double v) { return std::ldexp(1, std::max(std::ilogb(v), -14) - digits); };
+          if (error / unit(std::max(std::fabs(want), 0.25)) > most) {
+            most = error / unit(std::max(std::fabs(want), 0.25));
+            at = x;
+          }
+          wrong += !(error <= unit(std::max(std::fabs(want), 0.25)));
+          const double ulp = want == 0 ? 0 : error / unit(std::fabs(want));
+          most_ulp = std::max(most_ulp, ulp);
+          most_absolute = std::max(most_absolute, error);
+          beyond += !(ulp <= 1);
+        }
+        std::printf(
+            "%s%s, %s: %.3g units of at least those of 1/4, at %g; %.3g units of the result; %.3g absolute; "
+            "%lld of %zu beyond one unit\n",
+            to_string(dtype), bias < 0 ? "" : " with a bias", algorithm.id.c_str(), most, at, most_ulp, most_absolute,
+            static_cast<long long>(beyond), numbers.size());
+        EXPECT_EQ(wrong, 0);
+      }
+      kept_.push_back(std::move(c));
+    }
+  }
+}
+
 // A causal attention is taken wherever one without a mask is.
 TEST_F(CudaLibraries, Attention) {
   for (const auto& [dtype, tolerance] : kTypes) {

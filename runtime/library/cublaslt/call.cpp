@@ -45,8 +45,10 @@ cublasComputeType_t compute_of(const Gemm& gemm) {
 }
 
 cublasLtEpilogue_t epilogue_of(const Gemm& gemm) {
-  if (gemm.bias >= 0) return gemm.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
-  return gemm.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+  const bool biased = gemm.bias >= 0;
+  if (!gemm.activation) return biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  if (*gemm.activation == ir::ScalarOp::gelu_tanh) return biased ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+  return biased ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
 }
 
 // Keeps the first status that is not success.

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@
 
 namespace fusec::runtime::cublaslt {
 
-// A matrix product in cuBLASLt's form, as plain data: out = relu(a b + c + bias) over column-major matrices.
+// A matrix product in cuBLASLt's form, as plain data: out = activation(a b + c + bias) over column-major matrices.
 //
 // Our matrices are row-major. If rows of the output are contiguous, the call therefore computes out^T = b^T a^T:
 // cuBLASLt's first matrix is then our right one, and its bias, one value per row, is ours, one per column. Axes that no
@@ -35,8 +36,8 @@ struct Gemm {
   Matrix a, b, c, out;
   bool transpose_a = false, transpose_b = false;
   int64_t batch = 1;
-  int bias = -1;  // argument with out.rows values
-  bool relu = false;
+  int bias = -1;                           // argument with out.rows values
+  std::optional<ir::ScalarOp> activation;  // relu or gelu_tanh
   DType compute = DType::f32;
   bool tf32 = false;
   std::vector<Offsets> calls;
@@ -44,8 +45,8 @@ struct Gemm {
 
 // The products that solve a problem, in order. There are two if the bias does not run along cuBLASLt's bias axis: the
 // first stores ones * bias + c in the output, the second adds the product. `ones`: the argument index of a column of
-// `ones_needed` ones, in the type of the operands. The caller has called merge_axes. `unsupported`: cuBLASLt lacks
-// something.
+// `ones_needed` ones, in the type of the operands. An activation then follows c. The caller has called merge_axes.
+// `unsupported`: cuBLASLt lacks something.
 struct Matmuls {
   std::vector<Gemm> gemms;
   int64_t ones_needed = 0;

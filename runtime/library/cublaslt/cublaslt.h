@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The library that calls cuBLASLt: matmul, and conv with a window of 1 over channels-last images, with bias, an addend
-// and relu. In exact numerics it refuses steps with relu, because some algorithms turn NaN into 0 in their relu.
+// and relu, or with bias and gelu_tanh. In exact numerics it refuses steps with relu, because some algorithms turn NaN
+// into 0 in their relu, and with gelu_tanh.
 // cuBLASLt is opened at run time; tests substitute functions of their own.
 #pragma once
 

@@ -123,12 +123,13 @@ Matrix make_matrix(const CallOperand& from, int operand, const Axis& rows, const
   return {from.arg, from.dtype, inner.extent, outer.extent, pitch, batch != nullptr ? batch->strides[operand] : 0};
 }
 
-Result<Gemm> make_gemm(const Problem& p, const CallOperand* c, bool relu, bool tf32, bool& by_rows) {
+Result<Gemm> make_gemm(const Problem& p, const CallOperand* c, std::optional<ir::ScalarOp> activation, bool tf32,
+                       bool& by_rows) {
   Matmul product = make_matmul(p, c);
   if (product.k.extent == 0) return Status(StatusCode::unsupported, "cuBLASLt has no product over an empty axis");
   if (!make_regular(product)) return Status(StatusCode::unsupported, "a matrix that is broadcast along both axes");
   Gemm gemm;
-  gemm.relu = relu;
+  gemm.activation = activation;
   gemm.compute = p.compute;
   gemm.tf32 = tf32;
   std::optional<Axis> batch;
@@ -163,17 +164,21 @@ CallOperand expanded(CallOperand operand, const CallOperand& out) {
 
 struct Epilogues {
   std::optional<CallOperand> addend;
-  bool relu = false;
+  std::optional<ir::ScalarOp> activation;
 };
 
-// Accepts [add] [relu], which cuBLASLt can apply after a product.
+// Accepts [add] [relu] and [gelu_tanh], which cuBLASLt can apply after a product.
 Result<Epilogues> match_epilogues(const Problem& p) {
   const ir::LibraryCapabilities& library = ir::library_capabilities("cublaslt");
   Epilogues epilogues;
   for (const BoundEpilogue& epilogue : p.epilogues) {
-    if (epilogues.relu) return Status(StatusCode::unsupported, "cuBLASLt does nothing after relu");
+    if (epilogues.activation)
+      return Status(StatusCode::unsupported,
+                    "cuBLASLt does nothing after " + std::string(ir::info(*epilogues.activation).name));
     const bool is_known = has_epilogue(library.epilogues, epilogue.op, epilogue.operand.has_value());
-    if (!is_known || (epilogue.operand && epilogues.addend)) {
+    const bool is_lone = ir::contains(library.epilogues.lone, epilogue.op);
+    const bool has_type = ir::contains(library.epilogues.lone_types, p[Role::output].dtype);
+    if (!is_known || (epilogue.operand && epilogues.addend) || (is_lone && (epilogues.addend || !has_type))) {
       return Status(StatusCode::unsupported, "cuBLASLt has no such epilogue");
     }
     if (epilogue.operand) {
@@ -181,7 +186,7 @@ Result<Epilogues> match_epilogues(const Problem& p) {
         return Status(StatusCode::unsupported, "an addend of another type");
       epilogues.addend = expanded(*epilogue.operand, p[Role::output]);
     } else {
-      epilogues.relu = true;
+      epilogues.activation = epilogue.op;
     }
   }
   return epilogues;
@@ -230,7 +235,7 @@ Result<Matmuls> plan_matmuls(const Problem& given, int ones, bool tf32, bool spl
   Matmuls plan;
   if (!split) {
     bool by_rows = false;
-    FUSEC_ASSIGN(Gemm gemm, make_gemm(p, addend, epilogues.relu, tf32, by_rows));
+    FUSEC_ASSIGN(Gemm gemm, make_gemm(p, addend, epilogues.activation, tf32, by_rows));
     const CallOperand* const bias = p.find(Role::bias);
     if (bias == nullptr ||
         (by_rows && is_row(p[Role::bias]) && is_plain_vector(p) && gemm.out.rows == p[Role::output].dims.back())) {
@@ -244,8 +249,8 @@ Result<Matmuls> plan_matmuls(const Problem& given, int ones, bool tf32, bool spl
     return Status(StatusCode::unsupported, "a bias of another type");
   if (!is_row(p[Role::bias])) return Status(StatusCode::unsupported, "a bias that differs between rows");
   bool by_rows = false;
-  FUSEC_ASSIGN(Gemm first, make_gemm(spread(p, ones), addend, false, false, by_rows));
-  FUSEC_ASSIGN(Gemm second, make_gemm(p, &p[Role::output], epilogues.relu, tf32, by_rows));
+  FUSEC_ASSIGN(Gemm first, make_gemm(spread(p, ones), addend, std::nullopt, false, by_rows));
+  FUSEC_ASSIGN(Gemm second, make_gemm(p, &p[Role::output], epilogues.activation, tf32, by_rows));
   plan.gemms = {std::move(first), std::move(second)};
   plan.ones_needed = p[Role::output].dims[p[Role::output].dims.size() - 2];
   return plan;
