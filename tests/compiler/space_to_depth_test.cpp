@@ -62,24 +62,24 @@ TEST(SpaceToDepth, LeavesOthers) {
     options.numerics = numerics;
     return run_on(g, "space_to_depth", *named_target(target), options);
   };
-  EXPECT_TRUE(changes(usual, "sm_90"));
+  EXPECT_TRUE(changes(usual, "sm_75"));
   EXPECT_FALSE(changes(usual, "x86-64-v3")) << "oneDNN's are good";
-  EXPECT_FALSE(changes(usual, "sm_90", Numerics::exact)) << "an infinity beside a window would become NaN";
+  EXPECT_FALSE(changes(usual, "sm_75", Numerics::exact)) << "an infinity beside a window would become NaN";
   Conv other = usual;
   other.dtype = DType::f32;
-  EXPECT_FALSE(changes(other, "sm_90")) << "no tensor cores";
+  EXPECT_FALSE(changes(other, "sm_75")) << "no tensor cores";
   other = usual;
   other.channels = 8;
-  EXPECT_FALSE(changes(other, "sm_90")) << "enough channels";
+  EXPECT_FALSE(changes(other, "sm_75")) << "enough channels";
   other = usual;
   other.dilations = {2, 1};
-  EXPECT_FALSE(changes(other, "sm_90")) << "a block is no part of such a window";
+  EXPECT_FALSE(changes(other, "sm_75")) << "a block is no part of such a window";
   other = usual;
   other.kernel = {1, 1}, other.strides = {1, 1};
-  EXPECT_FALSE(changes(other, "sm_90")) << "a product already";
+  EXPECT_FALSE(changes(other, "sm_75")) << "a product already";
   other = usual;
   other.filters = 0;
-  EXPECT_FALSE(changes(other, "sm_90")) << "depthwise";
+  EXPECT_FALSE(changes(other, "sm_75")) << "depthwise";
 }
 
 }  // namespace
