@@ -227,6 +227,12 @@ TEST_F(CudnnAttention, PlansByNumberOfHeads) {
   masked.q[2] = masked.out[2] = masked.mask[2] = 49;  // windows
   fake_->has = "eng1_k24=3";
   EXPECT_EQ(bind(masked), "eng1_k24=3");
+  Operands causal = many;
+  causal.causal = true;
+  causal.k[2] = causal.v[2] = 130;
+  EXPECT_EQ(bind(causal), "");
+  fake_->has = "eng2_k24=7";
+  EXPECT_EQ(bind(causal), "eng2_k24=7");
   many.q[2] = many.out[2] = 1;  // a decoder
   EXPECT_EQ(bind(many), "");
 }

@@ -48,16 +48,20 @@ bool has_aligned_rows(const TensorSpec& spec, int64_t element) {
 // heads of 197 queries and keys by engine 4 with k24=3 6.1, by the heuristics' choice (5, k24=32) 8.1; 64 times as many
 // heads by engine 5 with k24=7 46.8, k24=32 51.4; 768 heads of 128 22.5 and 29.0. With a mask: 12 heads of 128 by
 // engine 1 with k24=3 5.9, by the heuristics' choice (2, k24=7) 7.9; 768 heads by engine 1 with k24=5 34.8, 38.4.
-// Windows of 49 queries and 32 channels, 12,288 heads: engine 4 102 and 351, with a mask engine 1 169 and 313. Causal
-// attention tries those without a mask.
+// Windows of 49 queries and 32 channels, 12,288 heads: engine 4 102 and 351, with a mask engine 1 169 and 313. Engines
+// 4 and 5 have no causal attention: 12 heads of 128 by engine 1 with k24=3 10.2, by the heuristics' choice (2, k24=32)
+// 14; 768 heads by engine 2 with k24=7 25.8, by engine 1 31, by the heuristics' choice 36.6, all with the time of the
+// events.
 std::vector<std::string> preferred_plans(const AttentionSpec& spec) {
   constexpr int64_t kTile = 128, kFewTiles = 128, kFewKeys = 256;  // of queries; about one for each multiprocessor
   const int64_t queries = spec.query.dims[2];
   const bool few_keys = spec.key.dims[2] <= kFewKeys;
   if (queries == 1) return {};  // one row of a decoder: the heuristics split the keys
   const int64_t tiles = spec.query.dims[0] * spec.query.dims[1] * ((queries + kTile - 1) / kTile);
-  if (few_keys && (tiles < kFewTiles || queries < kTile)) return {spec.mask ? "eng1_k24=3" : "eng4_k24=3"};
-  if (queries < kTile || (spec.mask && !few_keys)) return {};
+  if (few_keys && (tiles < kFewTiles || queries < kTile))
+    return {spec.mask || spec.causal ? "eng1_k24=3" : "eng4_k24=3"};
+  if (queries < kTile || ((spec.mask || spec.causal) && !few_keys)) return {};
+  if (spec.causal) return {"eng2_k24=7"};
   return {spec.mask ? "eng1_k24=5" : "eng5_k24=7"};
 }
 
