@@ -396,22 +396,18 @@ TEST_F(CudaLibraries, GeluByTanh) {
   }
 }
 
-// A causal attention is taken wherever one without a mask is.
+// A causal attention is taken where one without a mask is. Each plan takes a second or more to compile.
 TEST_F(CudaLibraries, Attention) {
+  constexpr int64_t kPositions = 128;
   for (const auto& [dtype, tolerance] : kTypes) {
     if (!is_16_bit_float(dtype)) continue;
-    for (const int64_t positions : {1, 49, 128}) {
-      const int64_t shared = positions == 49 ? 4 : 2;
-      SCOPED_TRACE(to_string(dtype) + std::to_string(positions) + " of " + std::to_string(shared) + " heads");
-      const auto refused = [&](bool causal) {
-        Case c(TensorOp::attention, {{"scale", 0.5}, {"causal", int64_t{causal}}});
-        c.add({2, 4, positions, 64}, {}, false, dtype);
-        for (const int operand : {1, 2}) c.add({2, shared, positions, 32 * (3 - operand)}, {}, false, dtype);
-        c.add({2, 4, positions, 32}, {}, false, dtype);
-        return run("cudnn", std::move(c), tolerance).find("unsupported") != std::string::npos;
-      };
-      EXPECT_EQ(refused(true), refused(false));
-    }
+    SCOPED_TRACE(to_string(dtype));
+    const auto refused = [&](bool causal) {
+      Case c(TensorOp::attention, {{"scale", 0.125}, {"causal", int64_t{causal}}});
+      for (int operand = 0; operand < 4; ++operand) c.add({2, 4, kPositions, 64}, {}, false, dtype);
+      return run("cudnn", std::move(c), tolerance).find("unsupported") != std::string::npos;
+    };
+    EXPECT_EQ(refused(true), refused(false));
   }
 }
 
