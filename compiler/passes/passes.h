@@ -89,6 +89,9 @@ bool is_library_product(const PassContext& context, DType dtype);
 // Whether the conv is a matrix product as it stands: a window of one position that moves by one, over channels-last
 // images.
 bool is_of_points(const ir::Graph& graph, const ir::Node& conv);
+// 16-bit elements that tensor cores take at once along the axis of a sum. A convolution of fewer channels is slow in
+// libraries of GPUs.
+inline constexpr int64_t kTensorCoreElements = 8;
 // Whether expand_convolutions writes the conv out as a sum of products of patches, which one kernel computes.
 bool is_sum_of_patches(const ir::Graph& graph, const ir::Node& conv, const PassContext& context);
 // Whether unroll_depthwise takes the conv.

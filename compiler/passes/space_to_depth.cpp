@@ -24,7 +24,6 @@
 namespace fusec::compiler {
 namespace {
 
-constexpr int64_t kTensorCoreElements = 8;  // 16-bit elements that they take at once along the axis of a sum
 // With fewer filters, as mobilenet_v3 has, cuDNN is faster on an image with channels of zeros than on blocks.
 constexpr int64_t kManyFilters = 32;
 

@@ -404,10 +404,10 @@ TEST(CudaLayouts, LoopsOverRowsOfWindowsOfBothWritersRun) {
 struct FewChannels {
   std::string dtype;
   int channels, height, width, places, stride, pad, dilation = 1;
-  bool scaled = false;  // before the padding: what lies there is not 0 + 3
+  bool computed = false;  // from x so that 0, which is what is loaded behind the image, makes NaN
 };
 
-// A convolution of few channels whose products and sums are exact: the image holds whole numbers.
+// A convolution of few channels whose products and sums are exact: of whole numbers.
 std::string few_channels_text(const FewChannels& c) {
   const auto results = [&](int extent) {
     return (extent + 2 * c.pad - c.dilation * (c.places - 1) - 1) / c.stride + 1;
@@ -416,10 +416,12 @@ std::string few_channels_text(const FewChannels& c) {
   for (int i = 0; i < c.places * c.places * c.channels * 24; ++i) weights.push_back((i * 37 % 13 - 6) / 8.0);
   const std::string image = fmt::format("f32[3, {}, {}, {}]", c.channels, c.height, c.width);
   return fmt::format(
-             "graph @main(%x: {}) {{\n  %w = constant {}[24, {}, {}, {}] {{{}}}\n  %o = constant f32[] {{{}}}\n", image,
-             c.dtype, c.channels, c.places, c.places, fmt::join(weights, ", "), c.scaled ? 3 : 0) +
-         fmt::format("  %0 = round %x: {1}\n  %1 = {2} %0, %o: {1}\n  %2 = cast %1 {{to = {0}}}: {0}{3}\n", c.dtype,
-                     image, c.scaled ? "add" : "max", image.substr(3)) +
+             "graph @main(%x: {}) {{\n  %w = constant {}[24, {}, {}, {}] {{{}}}\n  %o = constant f32[] {{inf}}\n",
+             image, c.dtype, c.channels, c.places, c.places, fmt::join(weights, ", ")) +
+         fmt::format(
+             "  %0 = round %x: {1}\n  %1 = mul %x, %o: {1}\n  %a = abs %1: {1}\n  %m = {2}: {1}\n"
+             "  %2 = cast %m {{to = {0}}}: {0}{3}\n",
+             c.dtype, image, c.computed ? "min %a, %0" : "max %0, %0", image.substr(3)) +
          fmt::format(
              "  %3 = conv %2, %w {{strides = [{0}, {0}], pads = [{1}, {1}, {1}, {1}], dilations = [{2}, {2}], "
              "groups = 1, layout = \"first\"}}: {3}[3, 24, {4}, {5}]\n  %4 = relu %3: {3}[3, 24, {4}, {5}]\n"

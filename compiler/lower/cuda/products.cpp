@@ -318,7 +318,7 @@ class ProductSchedule {
     work.push_back({ir::Store{f.tile, {row, IndexExpr::symbol(term_.var) - term0}, f.value, {}, ir::StoreHint::none}});
     work = clone(k_, work);
     const bool has_tail = shape_.terms % tiles_.chunk != 0 && !(shape_.patches && f.value == left_);
-    const bool computes = !keeps_zeros(f.work);                                 // else what is made of nothing is 0
+    const bool computes = !keeps_zeros(f.work);  // behind the last term, where loads yield 0, the value may be another
     const IndexExpr left = IndexExpr(shape_.terms) - f.lanes - term0 - column;  // behind the access
     for (Stmt& stmt : work) {
       ir::Guard guard;
