@@ -117,11 +117,21 @@ void open_gelu(const ir::Graph& graph, const ir::Node& node, Bounded& out) {
   }
 }
 
+// The same bounds with ends and middles of their own, which can be stored apart.
+Result<Bounded> with_own_ends(Bounded from, DType dtype) {
+  if (!from.exact()) return from;
+  FUSEC_ASSIGN(Bounded out, make_bounded(dtype, from.at.shape(), false));
+  for (int64_t i = 0; i < out.at.num_elements(); ++i) store_range(out, dtype, i, load_range(from, dtype, i));
+  out.jumps = std::move(from.jumps);
+  return out;
+}
+
 }  // namespace
 
 Result<Bounded> with_library(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
                              Numerics numerics, bool on_gpu, const ir::SymbolBindings& symbols, Bounded out) {
   if (on_gpu) {
+    FUSEC_ASSIGN(out, with_own_ends(std::move(out), graph.type(node.output).dtype));
     FUSEC_ASSIGN(out, with_rounded_convolution(graph, node, operands, std::move(out), symbols));
     open_images(graph, node, operands, out);
   }
