@@ -87,8 +87,8 @@ class FUSEC_API Engine {
   static Result<Engine> compile(const Model& model, const Options& options = {}) noexcept;
 
   // The code of a package that fits the device best, or that Options::target names. Of the options, precision,
-  // numerics, tf32 and use_library are the package's. invalid_argument: it has no code for the device; else as
-  // `compile`.
+  // numerics, tf32, batch_invariant and use_library are the package's. invalid_argument: it has no code for the device;
+  // else as `compile`.
   static Result<Engine> load(const Package& package, const Options& options = {}) noexcept;
 
   const std::vector<TensorInfo>& inputs() const;

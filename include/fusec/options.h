@@ -56,8 +56,11 @@ struct FUSEC_API Options {
   // f16 or bf16: weights and activations of an f32 model become that; its inputs and outputs stay. Unset: as the model
   // says.
   std::optional<DType> precision;
-  bool tf32 = false;       // f32 convolutions and matrix products of a GPU may round their operands to TF32
-  bool cuda_graph = true;  // replay a run as one CUDA graph
+  bool tf32 = false;  // f32 convolutions and matrix products of a GPU may round their operands to TF32
+  // A sample's results have the same bits whatever else is in its batch and however large that is, in models of any
+  // batch: libraries use one algorithm for all batches, and the strategy is heuristic.
+  bool batch_invariant = false;
+  bool cuda_graph = true;                        // replay a run as one CUDA graph
   int64_t workspace_limit = int64_t{256} << 20;  // bytes that one library call of a GPU may ask for
   Strategy strategy = Strategy::cached;
   std::optional<std::string> tuning_db;  // a file; default: tuning.v1.sqlite in the cache folder

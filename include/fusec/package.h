@@ -33,7 +33,7 @@ struct FUSEC_API PackageInfo {
   int64_t file_bytes = 0;
   Numerics numerics = Numerics::precise;
   std::optional<DType> precision;
-  bool tf32 = false;
+  bool tf32 = false, batch_invariant = false;
   std::string signed_by;  // the public key in hexadecimal, which is as yet nobody's; empty: not signed
   double verify_ms = 0;   // reading and checking every byte
 };

@@ -42,6 +42,11 @@ struct FigureRow {
 };
 bool is_sound(const FigureRow& row);
 
+// Options::strategy, or heuristic in batch-invariant mode: measured times belong to one batch.
+inline Strategy strategy_of(const Options& options) {
+  return options.batch_invariant ? Strategy::heuristic : options.strategy;
+}
+
 // Options::tuning_db, else tuning.v1.sqlite in the cache folder; empty: neither is known, or Options::use_cache is
 // false.
 std::string tuning_path(const Options& options);

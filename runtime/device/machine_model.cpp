@@ -17,7 +17,7 @@ std::string machine_key(const Target& target, const std::string& hardware) {
 }
 
 bool reads_figures(const Options& options) {
-  const bool measured = options.strategy == Strategy::cached || options.strategy == Strategy::profile;
+  const bool measured = strategy_of(options) == Strategy::cached || strategy_of(options) == Strategy::profile;
   const std::string path = tuning_path(options);
   return measured && options.target.empty() && !path.empty() && access(path.c_str(), F_OK) == 0;
 }

@@ -149,10 +149,11 @@ Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options&
   parts.inputs = model.inputs;
   EngineStats& stats = parts.stats;
   const ir::Deadline deadline(options.compile_seconds);
-  const Listing listing = machine != nullptr && options.strategy == Strategy::profile ? Listing::all : Listing::needed;
+  const bool profiles = machine != nullptr && strategy_of(options) == Strategy::profile;
+  const Listing listing = profiles ? Listing::all : Listing::needed;
   compiler::TuningData tuning = machine == nullptr ? compiler::TuningData() : read_kernel_times(options, *machine);
   FUSEC_ASSIGN(Stages stages, run_stages(*model.graph, target, options, Stage::select, deadline, tuning, listing));
-  if (machine != nullptr && options.strategy == Strategy::profile) profile_kernels(stages.program, options, *machine);
+  if (profiles) profile_kernels(stages.program, options, *machine);
   parts.program = std::move(stages.program);
   if (machine != nullptr && options.specialize != Specialize::off && !parts.program.symbols.empty()) {
     parts.specialize = specialize_from(

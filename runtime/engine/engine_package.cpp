@@ -112,6 +112,7 @@ Manifest manifest_for(const Model& model, const Options& options) {
   m.numerics = options.numerics;
   m.precision = options.precision;
   m.tf32 = options.tf32;
+  m.batch_invariant = options.batch_invariant;
   m.use_library = options.use_library;
   m.model = model;
   m.model.graph = nullptr;

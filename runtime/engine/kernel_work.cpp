@@ -231,7 +231,7 @@ compiler::TuningData to_tuning_data(const std::vector<TuningRow>& rows) {
 }
 
 compiler::TuningData read_kernel_times(const Options& options, const Machine& machine) {
-  if (options.strategy != Strategy::cached && options.strategy != Strategy::profile) return {};
+  if (strategy_of(options) != Strategy::cached && strategy_of(options) != Strategy::profile) return {};
   Options silent = options;  // faults of the database are told by whoever reads the times of library calls
   silent.on_warning = [](const std::string&) {};
   Tuning tuning(silent, machine.target, [&] { return kernel_scope(options, machine); });

@@ -60,6 +60,7 @@ Result<Engine> load_package(const Package& opened, const Options& options) {
   own.numerics = package.manifest.numerics;
   own.precision = package.manifest.precision;
   own.tf32 = package.manifest.tf32;
+  own.batch_invariant = package.manifest.batch_invariant;
   own.use_library = package.manifest.use_library;
   FUSEC_ASSIGN(parts.machine, open_machine(own));
   const double device_ms = parts.machine.device.kind == TargetKind::cuda ? since(start) : 0;

@@ -169,6 +169,7 @@ Manifest read_manifest(const Json& json) {
   m.numerics = read_numerics(options.at("numerics").get<std::string>());
   if (options.contains("precision")) m.precision = read_dtype(options.at("precision"));
   m.tf32 = options.at("tf32").get<bool>();
+  if (options.contains("batch_invariant")) m.batch_invariant = options.at("batch_invariant").get<bool>();
   m.use_library = options.at("library").get<bool>();
   m.model.inputs = read_infos(json.at("inputs"));
   m.model.outputs = read_infos(json.at("outputs"));
@@ -182,6 +183,7 @@ Manifest read_manifest(const Json& json) {
 std::string print_manifest(const Manifest& m) {
   Json options = {
       {"numerics", kNumerics[static_cast<std::size_t>(m.numerics)]}, {"tf32", m.tf32}, {"library", m.use_library}};
+  if (m.batch_invariant) options["batch_invariant"] = true;
   if (m.precision) options["precision"] = to_string(*m.precision);
   Json targets = Json::array();
   for (const PackagedTarget& target : m.targets) targets.push_back(make_json(target));

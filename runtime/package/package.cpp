@@ -48,6 +48,7 @@ PackageInfo make_info(const Manifest& manifest, const std::vector<Section>& sect
   info.numerics = manifest.numerics;
   info.precision = manifest.precision;
   info.tf32 = manifest.tf32;
+  info.batch_invariant = manifest.batch_invariant;
   info.file_bytes = static_cast<int64_t>(bytes);
   for (const PackagedTarget& t : manifest.targets) info.targets.push_back(t.target.name);
   for (const Section& s : sections) {

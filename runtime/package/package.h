@@ -37,7 +37,7 @@ struct Manifest {
   std::string producer;
   Numerics numerics = Numerics::precise;
   std::optional<DType> precision;
-  bool tf32 = false, use_library = true;
+  bool tf32 = false, batch_invariant = false, use_library = true;
   Model model;  // without a graph
   std::vector<PackagedTarget> targets;
 };

@@ -223,6 +223,7 @@ Result<BenchOrigin> make_origin(const Options& options, const BenchFlags& flags)
   origin.numerics = flags.numerics;
   origin.precision = flags.precision;
   origin.tf32 = flags.tf32;
+  origin.batch_invariant = flags.batch_invariant;
   if (!flags.models.empty()) origin.model_copy_mib = (on_gpu ? kGpuCopyBytes : kCpuCopyBytes) / kMib;
   origin.date = today();
   origin.commit = flags.commit.empty() ? "unknown" : flags.commit;

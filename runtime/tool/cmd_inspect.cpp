@@ -55,6 +55,7 @@ Json report_json(const Engine& engine, const Inspected& seen, const ModelFlags& 
                {"threads", engine.threads()},
                {"numerics", numerics_name(options.numerics)},
                {"tf32", options.tf32},
+               {"batch_invariant", options.batch_invariant},
                {"symbols", seen.symbols},
                {"ops", stats.imported_ops},
                {"launches", seen.plan.launches},

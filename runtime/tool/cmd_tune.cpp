@@ -320,6 +320,8 @@ Result<bool> tune(const TuneFlags& flags) {
   if (!(flags.time_limit >= 0))
     return Status(StatusCode::invalid_argument, "--time-limit is a number of seconds, 0 for none");
   FUSEC_ASSIGN(Options options, parse_options(flags));
+  if (options.batch_invariant)
+    return Status(StatusCode::invalid_argument, "tune: --batch-invariant looks at no measured times");
   options.strategy = Strategy::heuristic;  // of the engine, which is only a list of calls here
   FUSEC_ASSIGN(const int64_t merged, merge_databases(flags, options));
   const std::string database = runtime::tuning_path(options);

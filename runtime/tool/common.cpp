@@ -71,6 +71,10 @@ Status add_tuning(const ModelFlags& flags, Options& options) {
   } else if (flags.strategy != "cached") {
     return reject_value("--strategy", flags.strategy, "heuristic, profile, cached, reproducible");
   }
+  if (flags.batch_invariant && (flags.strategy == "profile" || !flags.tune.empty())) {
+    return Status(StatusCode::invalid_argument,
+                  "--batch-invariant looks at no measured times, so there is nothing to measure for it");
+  }
   if (!flags.tuning_db.empty()) options.tuning_db = flags.tuning_db;
   if (flags.tune.empty()) return {};
   if (flags.tune != "quick" && flags.tune != "full") return reject_value("--tune", flags.tune, "quick, full");
@@ -102,6 +106,10 @@ void declare_compiling(Flags& flags, ModelFlags& to) {
                "f16 or bf16: run an f32 model in it, inputs and outputs stay; f32: as the model says (default)");
   flags.flag("--no-library", to.no_library,
              "plain loops in place of oneDNN; on a GPU, generated code in place of cuBLASLt and cuDNN, which is slow");
+  flags.flag(
+      "--batch-invariant", to.batch_invariant,
+      "a sample's results have the same bits in every batch; library calls use one algorithm for all batches and "
+      "no measured times");
   flags.flag("--no-fusion", to.no_fusion, "one kernel per op");
   flags.option("--codegen", to.codegen, "auto (default), nvrtc or llvm: who makes a GPU's machine code");
   flags.option("--compile-limit", to.compile_limit,
@@ -201,6 +209,7 @@ Result<Options> parse_options(const ModelFlags& flags) {
   FUSEC_TRY(add_tuning(flags, options));
   FUSEC_ASSIGN(options.specialize, parse_specialize(flags));
   options.tf32 = flags.tf32;
+  options.batch_invariant = flags.batch_invariant;
   options.cuda_graph = !flags.no_cuda_graph;
   if (flags.workspace_limit) {
     if (!(*flags.workspace_limit >= 0 && *flags.workspace_limit < 1e9)) {

@@ -30,8 +30,8 @@ struct ModelFlags {
   std::string strategy = "cached", tune, tuning_db, cache_limit;
   std::string verify_key;  // of packages, as `trust` is
   bool trust = false;
-  bool no_cache = false, no_library = false, no_fusion = false, tf32 = false, no_cuda_graph = false, json = false,
-       verbose = false;
+  bool no_cache = false, no_library = false, no_fusion = false, tf32 = false, batch_invariant = false,
+       no_cuda_graph = false, json = false, verbose = false;
 };
 // Groups of these flags. A command offers those that change what it does; --json is everybody's.
 enum FlagGroup : unsigned {

@@ -56,6 +56,7 @@ Result<Loaded> load_package(const ModelFlags& flags) {
   if (asked.precision && asked.precision != info.precision) return fixed("--precision", flags.model);
   if (asked.numerics != Numerics::precise && asked.numerics != info.numerics) return fixed("--numerics", flags.model);
   if (asked.tf32 && !info.tf32) return fixed("--tf32", flags.model);
+  if (asked.batch_invariant && !info.batch_invariant) return fixed("--batch-invariant", flags.model);
   Loaded loaded;
   loaded.model = package.model();
   loaded.weights_ms = info.verify_ms;  // nearly all bytes are weights

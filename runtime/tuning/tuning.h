@@ -50,7 +50,7 @@ class Tuning {
   // Of times with another scope, which is asked for once, if at all. target outlives it.
   Tuning(const Options& options, const Target& target, std::function<std::string()> scope);
 
-  Strategy strategy() const { return options_.strategy; }
+  Strategy strategy() const { return strategy_of(options_); }
   const Options& options() const { return options_; }
   std::string scope();              // tuning_scope of this Engine
   int64_t workspace_limit() const;  // of a call: Options::workspace_limit on a GPU, none on a CPU

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A row's result does not depend on the rows beside it: generated kernels give the same bits for every batch and every
-// number of threads. f16 and bf16, whose rounding depends on what is fused, belong to one engine.
+// number of threads, and in batch-invariant mode libraries do. f16 and bf16, whose rounding depends on what is fused,
+// belong to one engine.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -22,6 +23,7 @@ namespace {
 struct RowCase {
   const char* name;
   const char* graph;  // every input's first axis is N
+  bool of_library = false;
 };
 
 void PrintTo(const RowCase& c, std::ostream* out) { *out << c.name; }
@@ -153,6 +155,41 @@ constexpr RowCase kCases[] = {
   %0 = cumsum %x {axis = 1, exclusive = 0, reverse = 0}: f32[N, 100]
   return %0 as "y"
 })"},
+    {"Product", R"(graph @main(%x: f32[N, 300]) {
+  %0 = iota {shape = [300, 96], axis = 0, dtype = f32}: f32[300, 96]
+  %1 = iota {shape = [300, 96], axis = 1, dtype = f32}: f32[300, 96]
+  %2 = mul %0, %1: f32[300, 96]
+  %3 = sin %2: f32[300, 96]
+  %4 = matmul %x, %3 {transpose_a = 0, transpose_b = 0}: f32[N, 96]
+  %5 = relu %4: f32[N, 96]
+  return %5 as "y"
+})",
+     true},
+    {"ProductOfHalves", R"(graph @main(%x: f16[N, 17, 1024]) {
+  %0 = iota {shape = [64, 1024], axis = 0, dtype = f32}: f32[64, 1024]
+  %1 = iota {shape = [64, 1024], axis = 1, dtype = f32}: f32[64, 1024]
+  %2 = mul %0, %1: f32[64, 1024]
+  %3 = sin %2: f32[64, 1024]
+  %4 = cast %3 {to = f16}: f16[64, 1024]
+  %5 = matmul %x, %4 {transpose_a = 0, transpose_b = 1}: f16[N, 17, 64]
+  return %5 as "y"
+})",
+     true},
+    {"ProductOfPairs", R"(graph @main(%x: f32[N, 40, 72], %w: f32[N, 72, 24]) {
+  %0 = matmul %x, %w {transpose_a = 0, transpose_b = 0}: f32[N, 40, 24]
+  return %0 as "y"
+})",
+     true},
+    {"Convolution", R"(graph @main(%x: f32[N, 12, 9, 32]) {
+  %0 = iota {shape = [48, 32, 3, 3], axis = 0, dtype = f32}: f32[48, 32, 3, 3]
+  %1 = iota {shape = [48, 32, 3, 3], axis = 1, dtype = f32}: f32[48, 32, 3, 3]
+  %2 = mul %0, %1: f32[48, 32, 3, 3]
+  %3 = sin %2: f32[48, 32, 3, 3]
+  %4 = conv %x, %3 {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1], groups = 1, layout = "last"}: f32[N, 12, 9, 48]
+  %5 = relu %4: f32[N, 12, 9, 48]
+  return %5 as "y"
+})",
+     true},
 };
 
 void fill(Tensor& t, uint64_t seed) {
@@ -188,6 +225,7 @@ class Batch : public testing::TestWithParam<RowCase> {
     Options options;
     options.use_cache = false;
     options.device = device;
+    options.batch_invariant = GetParam().of_library;
     std::vector<char> first;
     for (const int t : threads) {
       options.threads = t;
@@ -207,9 +245,9 @@ class Batch : public testing::TestWithParam<RowCase> {
   }
 
   // A model of one row and models of some rows, each compiled for its batch.
-  void check_fixed_batches() {
+  void check_fixed_batches(const std::string& device, const std::vector<int>& thread_counts) {
     std::vector<char> first;
-    for (const int64_t batch : {1, 3, 16}) {
+    for (const int64_t batch : {1, 3, 16, 500}) {
       ir::Graph graph = *ir::parse_graph(with_batch(GetParam().graph, batch));
       std::vector<Tensor> inputs;
       for (const ir::ValueId v : graph.inputs) {
@@ -218,9 +256,11 @@ class Batch : public testing::TestWithParam<RowCase> {
         inputs.push_back(*Tensor::make(graph.type(v).dtype, shape));
         fill(inputs.back(), inputs.size());
       }
-      for (const int threads : {1, 2, 8}) {
+      for (const int threads : thread_counts) {
         Options options;
         options.use_cache = false;
+        options.device = device;
+        options.batch_invariant = GetParam().of_library;
         options.threads = threads;
         const auto engine = Engine::compile(ir::make_model(graph), options);
         ASSERT_TRUE(engine.ok()) << engine.status().str();
@@ -259,15 +299,24 @@ INSTANTIATE_TEST_SUITE_P(Rows, Batch, testing::ValuesIn(kCases), [](const auto& 
 
 TEST_P(Batch, RowsHaveTheSameBitsAloneAndTogetherWithAnyThreads) { check("cpu", {1, 2, 8}); }
 
-TEST_P(Batch, RowsHaveTheSameBitsInModelsOfAnyBatchWithAnyThreads) { check_fixed_batches(); }
+TEST_P(Batch, RowsHaveTheSameBitsInModelsOfAnyBatchWithAnyThreads) { check_fixed_batches("cpu", {1, 2, 8}); }
 
-TEST_P(Batch, RowsHaveTheSameBitsOnAGpu) {
-  Options options;
-  options.device = "cuda:0";
-  if (const auto engine = Engine::compile(ir::make_model(*ir::parse_graph(GetParam().graph)), options); !engine.ok())
-    GTEST_SKIP() << engine.status().message();
-  check("cuda:0", {1});
-}
+class BatchOnAGpu : public Batch {
+ protected:
+  void SetUp() override {
+    Options options;
+    options.device = "cuda:0";
+    if (const auto engine = Engine::compile(ir::make_model(*ir::parse_graph(GetParam().graph)), options); !engine.ok())
+      GTEST_SKIP() << engine.status().message();
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Rows, BatchOnAGpu, testing::ValuesIn(kCases),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(BatchOnAGpu, RowsHaveTheSameBitsAloneAndTogether) { check("cuda:0", {1}); }
+
+TEST_P(BatchOnAGpu, RowsHaveTheSameBitsInModelsOfAnyBatch) { check_fixed_batches("cuda:0", {1}); }
 
 }  // namespace
 }  // namespace fusec

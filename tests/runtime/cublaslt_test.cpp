@@ -32,6 +32,8 @@ struct Seen {
   uint64_t algorithm = 0;  // that ran last
   int64_t largest_batch = 0;
   uint64_t compute = 0;
+  std::vector<uint64_t> asked;  // columns of the products, times their batches, for which it was asked for algorithms
+  bool serves = true;           // false: an algorithm that is checked does not serve the product
 };
 Seen seen;
 
@@ -115,6 +117,7 @@ cublasStatus_t fake_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cubla
                               cublasLtMatmulPreference_t preference, int most, cublasLtMatmulHeuristicResult_t* results,
                               int* count) {
   ++seen.heuristics;
+  seen.asked.push_back(d->data[kColumns] * d->data[kBatch]);
   *count = 0;
   if (!agrees(desc, a, b, c, d)) return CUBLAS_STATUS_INVALID_VALUE;
   if ((desc->data[kEpilogue] & CUBLASLT_EPILOGUE_BIAS) != 0 && desc->data[kBias] == 0)
@@ -128,6 +131,16 @@ cublasStatus_t fake_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cubla
     results[i].algo.data[2] = static_cast<uint64_t>(i);
     results[i].workspaceSize = std::min<uint64_t>(preference->data[0], 4096) + static_cast<uint64_t>(i);
   }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t fake_check(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
+                          cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                          const cublasLtMatmulAlgo_t* algo, cublasLtMatmulHeuristicResult_t* result) {
+  if (algo->data[0] != kAlgoMark || !agrees(desc, a, b, c, d)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!seen.serves) return CUBLAS_STATUS_NOT_SUPPORTED;
+  *result = {};
+  result->workspaceSize = 64;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -204,8 +217,20 @@ cublasStatus_t fake_matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const vo
 }
 
 cublaslt::Api fake_api() {
-  return {fake_create,     fake_destroy,         fake_status,         fake_desc_init, fake_desc_set, fake_layout_init,
-          fake_layout_set, fake_preference_init, fake_preference_set, fake_heuristic, fake_matmul};
+  return {fake_create,
+          fake_destroy,
+          fake_status,
+          fake_desc_init,
+          fake_desc_set,
+          fake_layout_init,
+          fake_layout_set,
+          fake_preference_init,
+          fake_preference_set,
+          fake_heuristic,
+          fake_matmul,
+          nullptr,
+          nullptr,
+          fake_check};
 }
 
 class CublasLt : public ::testing::Test {
@@ -355,6 +380,49 @@ TEST_F(CublasLt, Tf32IsAskedForByOptionAlone) {
   Case c = product_case(product_cases()[0]);
   check(*make(options), c);
   EXPECT_EQ(seen.compute, static_cast<uint64_t>(CUBLAS_COMPUTE_32F_FAST_TF32));
+}
+
+// One algorithm for all batches: it is asked for by a product of many rows, or of many matrices.
+TEST_F(CublasLt, BatchInvariantAlgorithms) {
+  Options options;
+  options.batch_invariant = true;
+  const auto library = make(options);
+  for (const Extents& rows : {Extents{1}, Extents{5}, Extents{3, 70}}) {
+    for (const bool transposed : {false, true}) {
+      Case weighted(TensorOp::matmul, make_matmul_attrs(false, transposed));
+      Extents in = rows, out = rows;
+      if (rows.size() == 1) in.insert(in.begin(), 1), out.insert(out.begin(), 1);
+      in.push_back(7), out.push_back(9);
+      weighted.add(in);
+      weighted.add(transposed ? Extents{9, 7} : Extents{7, 9}, {}, true);
+      weighted.add(out);
+      seen.asked.clear();
+      EXPECT_EQ(check(*library, weighted), "cublaslt");
+      EXPECT_EQ(seen.asked, (std::vector<uint64_t>{2048, 2048}));  // for wide and for narrow addresses
+    }
+  }
+  for (const int64_t samples : {1, 3}) {
+    Case computed(TensorOp::matmul, make_matmul_attrs());
+    computed.add({samples, 5, 7});
+    computed.add({samples, 7, 9});
+    computed.add({samples, 5, 9});
+    seen.asked.clear();
+    EXPECT_EQ(check(*library, computed), "cublaslt");
+    EXPECT_EQ(seen.asked, (std::vector<uint64_t>{uint64_t{64} * 5, uint64_t{64} * 5}));
+  }
+  for (const Product& p : product_cases()) {
+    for (const char* what : {"", "ba", "bar"}) {
+      SCOPED_TRACE(::testing::PrintToString(p.a) + ::testing::PrintToString(p.b) + what);
+      Case c = product_case(p, what);
+      EXPECT_EQ(check(*library, c).substr(0, 8), "cublaslt");
+    }
+  }
+  seen.serves = false;
+  Case c = product_case(product_cases()[0]);
+  const auto op = library->bind(c.call);
+  ASSERT_FALSE(op.ok());
+  EXPECT_EQ(op.status().code(), StatusCode::invalid_argument);
+  EXPECT_NE(op.status().message().find("the fake objects"), std::string::npos);
 }
 
 TEST_F(CublasLt, WorkspaceKeepsToTheLimit) {

@@ -237,6 +237,31 @@ TEST_F(CudnnAttention, PlansByNumberOfHeads) {
   EXPECT_EQ(bind(many), "");
 }
 
+TEST_F(CudnnAttention, BatchInvariantPlans) {
+  Options options;
+  options.batch_invariant = true;
+  fake_->has = "attention";  // as the fake names the first one
+  for (const int64_t samples : {1, 3}) {
+    for (const int64_t masks : {int64_t{1}, samples}) {
+      Operands o;
+      o.q[0] = o.k[0] = o.v[0] = o.out[0] = samples;
+      o.mask = {masks, 1, 3, 5};
+      fake_->specs.clear();
+      const Case c = make_case(o);
+      ASSERT_TRUE(make_cudnn_library(options, memory_, fake_)->bind(c.call).ok());
+      ASSERT_EQ(fake_->specs.size(), 2U);
+      const AttentionSpec& many = fake_->specs[0];
+      for (const TensorSpec* t : {&many.query, &many.value, &many.out, &*many.mask}) EXPECT_EQ(t->dims[0], 32);
+      EXPECT_EQ(fake_->specs[1].query.dims[0], samples);
+      EXPECT_EQ(fake_->specs[1].plan, "attention");
+    }
+  }
+  fake_->has = "";
+  const auto op = make_cudnn_library(options, memory_, fake_)->bind(make_case({}).call);
+  ASSERT_FALSE(op.ok());
+  EXPECT_EQ(op.status().code(), StatusCode::invalid_argument);
+}
+
 TEST_F(CudnnAttention, Refusals) {
   fake_->rejects = true;
   EXPECT_EQ(run(Operands{}),

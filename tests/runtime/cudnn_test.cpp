@@ -513,6 +513,36 @@ TEST_F(Cudnn, OptionsReachTheBackend) {
   EXPECT_EQ(fake_->convs[0].workspace_limit, 12345U);
 }
 
+// The plan for 32 images serves every batch; where it does not, nothing else is tried.
+TEST_F(Cudnn, BatchInvariantPlans) {
+  Options options;
+  options.batch_invariant = true;
+  fake_->plans = {"conv"};  // as the fake names the first one
+  const auto library = make(options);
+  for (const int64_t images : {1, 3}) {
+    Image image = image_cases()[0];
+    image.n = images;
+    fake_->convs.clear();
+    Case c = image_case(image, true);
+    EXPECT_EQ(check(*library, c), "cudnn convconv");
+    ASSERT_EQ(fake_->convs.size(), 2U);
+    EXPECT_EQ(fake_->convs[0].in.dims[0], 32);
+    EXPECT_EQ(fake_->convs[0].out.dims[0], 32);
+    EXPECT_EQ(fake_->convs[0].epilogues[0].operand->dims[0], 32);
+    EXPECT_EQ(fake_->convs[0].epilogues[1].operand->dims[0], 1);
+    EXPECT_EQ(fake_->convs[1].in.dims[0], images);
+    EXPECT_EQ(fake_->convs[1].plan, "conv");
+  }
+  fake_->broken = {"conv"};
+  Image other = image_cases()[0];
+  other.n = 4;
+  const Case c = image_case(other, true);
+  const auto op = library->bind(c.call);
+  ASSERT_FALSE(op.ok());
+  EXPECT_EQ(op.status().code(), StatusCode::invalid_argument);
+  EXPECT_NE(op.status().message().find("batch-invariant"), std::string::npos);
+}
+
 // Engines that lose NaN or -inf are left out in exact numerics alone.
 TEST_F(Cudnn, EnginesAreLeftOutInExactAlone) {
   const auto left_out = [&](Numerics numerics, DType dtype, const char* epilogues) {

@@ -17,7 +17,7 @@ using tool::BenchRecord;
 
 BenchRecord record(std::vector<BenchCase> cases) {
   BenchRecord r;
-  r.origin = {"cpu", "a CPU, x86-64-v4", "precise", "f32", false, 2, 0, "", 40, "2026-01-01", "abc", "llvm"};
+  r.origin = {"cpu", "a CPU, x86-64-v4", "precise", "f32", false, false, 2, 0, "", 40, "2026-01-01", "abc", "llvm"};
   r.cases = std::move(cases);
   return r;
 }
@@ -71,6 +71,7 @@ TEST(BenchRecord, OnlyLikeIsHeldAgainstLike) {
   refuses([](auto& o) { o.numerics = "exact"; }, {"--numerics precise"});
   refuses([](auto& o) { o.precision = "f16"; }, {"--precision f32"});
   refuses([](auto& o) { o.tf32 = true; }, {"--tf32"});
+  refuses([](auto& o) { o.batch_invariant = true; }, {"batch-invariant mode", "leave --batch-invariant out"});
   refuses([](auto& o) { o.threads = 8; }, {"--threads 2"});
   BenchRecord now = record({kBefore});
   now.origin.commit = now.origin.date = now.origin.versions = now.origin.driver = "another";

@@ -50,6 +50,8 @@ TEST(Errors, OfCommonFlags) {
   expect_told(w, {
                      {{"run", relu, "--tune", "quick", "--strategy", "heuristic"},
                       "--tune is a --strategy profile, not heuristic"},
+                     {{"run", relu, "--batch-invariant", "--tune", "quick"}, "--batch-invariant looks at no measured"},
+                     {{"tune", relu, "--batch-invariant"}, "--batch-invariant looks at no measured times"},
                      {{"run", relu, "--tune", "slow"}, "--tune slow is not one of quick, full"},
                      {{"run", relu, "--strategy", "luck"}, "--strategy luck is not one of"},
                      {{"run", relu, "--specialize", "soon"}, "--specialize soon is not one of off, now, background"},

@@ -78,7 +78,13 @@ TEST_F(PackageTool, OptionsOfTheCompileAreKept) {
   const Outcome outcome = w.fusec({"run", package, "--precision", "f16"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("--precision is not what"));
+  const Outcome other = w.fusec({"run", package, "--batch-invariant"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("--batch-invariant is not what"));
   EXPECT_EQ(w.fusec({"inspect", package, "--json"}).json()["package"]["precision"], "bf16");
+  const std::string invariant = compiled(model, {"--batch-invariant"});
+  EXPECT_EQ(w.fusec({"run", invariant, "--batch-invariant"}).code, 0);
+  EXPECT_EQ(w.fusec({"inspect", invariant, "--json"}).json()["batch_invariant"], true);
 }
 
 TEST_F(PackageTool, NeitherCompilerNorImporterIsLoaded) {

@@ -5,6 +5,7 @@
 
 #include "runtime/library/cublaslt/call.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <span>
@@ -154,6 +155,41 @@ std::vector<LtAlgorithm> find_algorithms(const Handle& handle, const Gemm& gemm,
     if (r.state == CUBLAS_STATUS_SUCCESS) algorithms.push_back({r.algo, r.workspaceSize, r.wavesCount});
   }
   return algorithms;
+}
+
+Gemm of_any_batch(Gemm gemm, const std::vector<int>& shared) {
+  const auto is_shared = [&](const Matrix& m) {
+    return std::find(shared.begin(), shared.end(), m.arg) != shared.end();
+  };
+  const bool by_columns = is_shared(gemm.a);  // rows of ours are columns of cuBLASLt's
+  const auto set_rows = [](Matrix& m, bool of_columns) {
+    (of_columns ? m.columns : m.rows) = kManyRows;
+    m.pitch = std::max(m.pitch, m.rows);
+  };
+  if (by_columns || is_shared(gemm.b)) {
+    Matrix& rows = by_columns ? gemm.b : gemm.a;
+    set_rows(rows, by_columns != (by_columns ? gemm.transpose_b : gemm.transpose_a));
+    for (Matrix* m : {&gemm.c, &gemm.out}) set_rows(*m, by_columns);
+    gemm.batch = 1;
+    return gemm;
+  }
+  if (gemm.batch == 1) {
+    for (Matrix* m : {&gemm.a, &gemm.b, &gemm.c, &gemm.out}) m->batch_stride = m->pitch * m->columns;
+  }
+  gemm.batch = kManyMatrices;
+  return gemm;
+}
+
+Result<LtAlgorithm> check_algorithm(const Handle& handle, const Gemm& gemm, LtAlgorithm algorithm) {
+  if (handle.api.algo_check == nullptr) return Status(StatusCode::unsupported, "it has no cublasLtMatmulAlgoCheck");
+  Steps steps;
+  Descriptors d(handle.api, gemm, reinterpret_cast<const void*>(kAnyAddress), steps);
+  cublasLtMatmulHeuristicResult_t result{};
+  steps(handle.api.algo_check(handle.handle, &d.desc, &d.a, &d.b, &d.c, &d.out, &algorithm.algo, &result));
+  if (steps.status() != CUBLAS_STATUS_SUCCESS)
+    return Status(StatusCode::unsupported, handle.api.status_string(steps.status()));
+  algorithm.workspace = result.workspaceSize;
+  return algorithm;
 }
 
 std::string make_id(const Handle& handle, const LtAlgorithm& algorithm) {

@@ -84,6 +84,15 @@ struct Limits {
 // At most `most` algorithms, best first by cuBLASLt's estimate. Empty: cuBLASLt has none.
 std::vector<LtAlgorithm> find_algorithms(const Handle& handle, const Gemm& gemm, const Limits& limits, int most);
 
+// The product by which an algorithm is chosen that serves every batch: one product of kManyRows rows by a matrix that
+// the samples share, whose argument is in `shared`, or kManyMatrices products of as many rows as this one.
+inline constexpr int64_t kManyRows = 2048, kManyMatrices = 64;
+Gemm of_any_batch(Gemm gemm, const std::vector<int>& shared);
+
+// The algorithm with the workspace that it needs for this product. `unsupported`: it does not run it, or this version
+// of cuBLASLt cannot say.
+Result<LtAlgorithm> check_algorithm(const Handle& handle, const Gemm& gemm, LtAlgorithm algorithm);
+
 // The algorithm's parameters and a hash of its whole configuration: "algo=66 tile=20 stages=36 splitk=1 cluster=3
 // #1a2b3c4d".
 std::string make_id(const Handle& handle, const LtAlgorithm& algorithm);

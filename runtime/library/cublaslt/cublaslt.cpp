@@ -128,18 +128,23 @@ Result<Problem> as_product(const LibraryCall& call) {
   return as_matmul(std::move(problem));
 }
 
+// What Options asks of a library's results.
+struct Rules {
+  Numerics numerics = Numerics::precise;
+  bool tf32 = false, batch_invariant = false;
+};
+
 class CublasLtLibrary : public Library {
  public:
   CublasLtLibrary(const Options& options, std::shared_ptr<DeviceMemory> memory, std::shared_ptr<const Handle> handle)
-      : CublasLtLibrary(memory, std::move(handle), options.numerics, options.tf32,
+      : CublasLtLibrary({options.numerics, options.tf32, options.batch_invariant}, memory, std::move(handle),
                         static_cast<std::size_t>(std::clamp<int64_t>(options.workspace_limit, 0, kWorkspace))) {}
-  CublasLtLibrary(std::shared_ptr<DeviceMemory> memory, std::shared_ptr<const Handle> handle, Numerics numerics,
-                  bool tf32, std::size_t workspace)
-      : memory_(std::move(memory)),
+  CublasLtLibrary(Rules rules, std::shared_ptr<DeviceMemory> memory, std::shared_ptr<const Handle> handle,
+                  std::size_t workspace)
+      : rules_(rules),
+        memory_(std::move(memory)),
         handle_(std::move(handle)),
         weights_(memory_),
-        numerics_(numerics),
-        tf32_(tf32),
         workspace_(workspace) {}
 
   std::string name() const override { return std::string(capabilities_.name); }
@@ -148,15 +153,15 @@ class CublasLtLibrary : public Library {
   }
   std::shared_ptr<Library> clone(int64_t workspace) const override {
     const auto limit = static_cast<std::size_t>(std::min(workspace, kWorkspace));
-    return std::make_shared<CublasLtLibrary>(memory_, handle_, numerics_, tf32_, std::max(workspace_, limit));
+    return std::make_shared<CublasLtLibrary>(rules_, memory_, handle_, std::max(workspace_, limit));
   }
 
   std::optional<std::string> get_unsupported_reason(const ir::LibraryStep& step) const override {
     if (auto reason = unsupported_reason(capabilities_, step.op, step.compute)) return reason;
     // Observed in algorithm families 20, 23 and 24 of 13.1.
-    if (numerics_ == Numerics::exact && has(step, ir::ScalarOp::relu))
+    if (rules_.numerics == Numerics::exact && has(step, ir::ScalarOp::relu))
       return "some of cuBLASLt's algorithms make 0 of NaN in their relu";
-    if (numerics_ == Numerics::exact && has(step, ir::ScalarOp::gelu_tanh))
+    if (rules_.numerics == Numerics::exact && has(step, ir::ScalarOp::gelu_tanh))
       return "cuBLASLt rounds behind its gelu alone, and by a formula of its own";
     return std::nullopt;
   }
@@ -197,12 +202,12 @@ class CublasLtLibrary : public Library {
   Result<Prepared> prepare(const LibraryCall& call) const {
     FUSEC_ASSIGN(Problem problem, as_product(call));
     const int ones = static_cast<int>(call.args.size());
-    FUSEC_ASSIGN(cublaslt::Matmuls plan, cublaslt::plan_matmul(problem, ones, tf32_));
-    Result<std::vector<Chosen>> chosen = choose(plan);
+    FUSEC_ASSIGN(cublaslt::Matmuls plan, cublaslt::plan_matmul(problem, ones, rules_.tf32));
+    Result<std::vector<Chosen>> chosen = choose(plan, problem);
     if (!chosen.ok() && problem.find(Role::bias) != nullptr && plan.gemms.size() == 1) {
       // cuBLASLt has no epilogues for some types.
-      FUSEC_ASSIGN(plan, cublaslt::plan_split(problem, ones, tf32_));
-      chosen = choose(plan);
+      FUSEC_ASSIGN(plan, cublaslt::plan_split(problem, ones, rules_.tf32));
+      chosen = choose(plan, problem);
     }
     if (!chosen.ok()) return chosen.status();
     return Prepared{std::move(problem), std::move(plan), std::move(chosen).value()};
@@ -228,16 +233,36 @@ class CublasLtLibrary : public Library {
     return out;
   }
 
-  Result<std::vector<Chosen>> choose(const cublaslt::Matmuls& plan) const {
+  Result<std::vector<Chosen>> choose(const cublaslt::Matmuls& plan, const Problem& problem) const {
     std::vector<Chosen> out;
     for (const Gemm& gemm : plan.gemms) {
       if (gemm.batch > std::numeric_limits<int32_t>::max()) return Status(StatusCode::unsupported, "too many batches");
-      const auto wide = find_algorithms(*handle_, gemm, {workspace_, kWide}, 1);
-      const auto narrow = find_algorithms(*handle_, gemm, {workspace_, size_of(gemm.out.dtype)}, 1);
-      if (wide.empty() || narrow.empty()) return Status(StatusCode::unsupported, "cuBLASLt has no algorithm for it");
-      out.push_back({gemm, wide[0], narrow[0]});
+      FUSEC_ASSIGN(LtAlgorithm wide, find(gemm, problem, kWide));
+      FUSEC_ASSIGN(LtAlgorithm narrow, find(gemm, problem, size_of(gemm.out.dtype)));
+      out.push_back({gemm, std::move(wide), std::move(narrow)});
     }
     return out;
+  }
+
+  // cuBLASLt's choice for addresses of this alignment.
+  Result<LtAlgorithm> find(const Gemm& gemm, const Problem& problem, std::size_t alignment) const {
+    const cublaslt::Limits limits{workspace_, alignment};
+    if (!rules_.batch_invariant) {
+      std::vector<LtAlgorithm> found = find_algorithms(*handle_, gemm, limits, 1);
+      if (found.empty()) return Status(StatusCode::unsupported, "cuBLASLt has no algorithm for it");
+      return std::move(found[0]);
+    }
+    std::vector<int> shared;
+    if (problem[Role::weight].constant != nullptr) shared.push_back(problem[Role::weight].arg);
+    if (const CallOperand* bias = problem.find(Role::bias)) shared.push_back(bias->arg);
+    const std::vector<LtAlgorithm> found = find_algorithms(*handle_, of_any_batch(gemm, shared), limits, 1);
+    if (found.empty()) return Status(StatusCode::unsupported, "cuBLASLt has no algorithm for it in every batch");
+    auto checked = check_algorithm(*handle_, gemm, found[0]);
+    if (checked.ok() && checked->workspace <= workspace_) return checked;
+    return Status(StatusCode::invalid_argument,
+                  "batch-invariant mode: cuBLASLt's algorithm for many samples does not serve this batch" +
+                      (checked.ok() ? std::string(": it takes more workspace") : ": " + checked.status().message()) +
+                      "; leave the mode out, or compute this step by generated code (--no-library)");
   }
 
   static int alias(const Problem& problem, const cublaslt::Matmuls& plan, const LibraryCall& call) {
@@ -248,11 +273,10 @@ class CublasLtLibrary : public Library {
   }
 
   const ir::LibraryCapabilities& capabilities_ = ir::library_capabilities("cublaslt");
+  Rules rules_;
   std::shared_ptr<DeviceMemory> memory_;
   std::shared_ptr<const Handle> handle_;
   DeviceWeights weights_;
-  Numerics numerics_;
-  bool tf32_;
   std::size_t workspace_;
 };
 

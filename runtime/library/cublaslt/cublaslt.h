@@ -27,7 +27,8 @@ namespace fusec::runtime::cublaslt {
   NEED(preference_init, cublasLtMatmulPreferenceInit_internal)                                         \
   NEED(preference_set, cublasLtMatmulPreferenceSetAttribute)                                           \
   NEED(heuristic, cublasLtMatmulAlgoGetHeuristic) NEED(matmul, cublasLtMatmul)                         \
-  WANT(version, cublasLtGetVersion) WANT(algo_get, cublasLtMatmulAlgoConfigGetAttribute)
+  WANT(version, cublasLtGetVersion) WANT(algo_get, cublasLtMatmulAlgoConfigGetAttribute)                   \
+  WANT(algo_check, cublasLtMatmulAlgoCheck)
 // clang-format on
 FUSEC_FUNCTION_TABLE(Api, FUSEC_CUBLASLT);
 

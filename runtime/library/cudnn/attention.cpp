@@ -92,7 +92,7 @@ class Building {
     const PlanArg to = staged ? plan_.reserve(spec.out) : given;
     pointers.push_back(to);
     plan_.need(to, spec.out);
-    FUSEC_ASSIGN(auto work, find_plan(spec));
+    FUSEC_ASSIGN(auto work, context_.batch_invariant ? find_plan_for_any_batch(spec) : find_plan(spec));
     plan_.add(std::move(work), std::move(pointers));
     if (staged) {
       FUSEC_ASSIGN(auto copy, context_.backend.copy(spec.out, last));
@@ -119,6 +119,19 @@ class Building {
     return Status(
         StatusCode::unsupported,
         work.status().message() + "; without the pass recognize_attention, products and a softmax compute it");
+  }
+
+  // `spec` with the plan for many samples whose rows lie densely.
+  Result<std::shared_ptr<const CudnnPlan>> find_plan_for_any_batch(AttentionSpec spec) {
+    const Problem many = of_many_samples(problem_);
+    AttentionSpec wide = spec;
+    wide.query = packed(many[Role::query]), wide.key = packed(many[Role::key]), wide.value = packed(many[Role::value]);
+    wide.out = packed(many[Role::output]);
+    if (const CallOperand* mask = many.find(Role::mask)) wide.mask = packed(*mask);
+    FUSEC_ASSIGN(const auto chosen, find_plan(wide));
+    spec.plan = chosen->name();
+    auto work = context_.plans.get(context_.backend, spec);
+    return work.ok() ? work : not_for_this_batch(spec.plan, work.status());
   }
 
   Status take(const CallOperand& operand, TensorSpec& spec, std::vector<PlanArg>& pointers) {

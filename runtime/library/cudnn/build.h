@@ -83,7 +83,15 @@ struct BuildContext {
   DeviceWeights& weights;
   bool tf32 = false, exact = false;  // as in ConvSpec
   std::size_t workspace_limit = 0;
+  bool batch_invariant = false;  // one plan serves every batch
 };
+
+// The convolution or attention of so many samples that its plan is a good one for every batch, as batch-invariant mode
+// needs it. Operands of the output's or the scores' other extents differ between its samples.
+Problem of_many_samples(Problem problem);
+// In batch-invariant mode: the plan for many samples does not serve this batch. Of a code with which nothing else is
+// tried.
+Status not_for_this_batch(const std::string& plan, const Status& reason);
 
 // algorithm: an id from conv_algorithms; empty: the first combination for which cuDNN has a plan.
 Result<ExecutionPlan> build_conv(const BuildContext& context, const Problem& problem, const std::string& algorithm);

@@ -204,6 +204,30 @@ std::vector<Form> list_forms(const Problem& problem) {
 constexpr std::size_t kMaxPlans = 12,
                       kMaxOtherPlans = 4;  // that are algorithms, of the first form that has any, and of each other
 
+// The first plan that cuDNN has for many samples.
+Result<ExecutionPlan> build_for_any_batch(const BuildContext& context, const Problem& problem) {
+  const Problem many = of_many_samples(problem);
+  Status first;
+  for (const ConvVariant& variant : list_variants(many)) {
+    for (const Form& form : list_forms(many)) {
+      const auto chosen = context.plans.get(context.backend, Conv{context, many, variant.images}.spec(form.epilogues));
+      if (!chosen.ok()) {
+        if (first.ok()) first = chosen.status();
+        continue;
+      }
+      const std::string plan = (*chosen)->name();
+      Status refusal;
+      for (const ConvVariant& own : list_variants(problem)) {
+        Result<ExecutionPlan> built = Conv{context, problem, own.images, plan}.build(form.epilogues);
+        if (built.ok()) return built;
+        if (refusal.ok()) refusal = built.status();
+      }
+      return not_for_this_batch(plan, refusal);
+    }
+  }
+  return first;
+}
+
 }  // namespace
 
 Status add_epilogues(const BuildContext& context, const Problem& problem, ImageOrder order,
@@ -225,6 +249,7 @@ Status add_epilogues(const BuildContext& context, const Problem& problem, ImageO
 
 Result<ExecutionPlan> build_conv(const BuildContext& context, const Problem& given, const std::string& algorithm) {
   const Problem problem = with_two_axes(is_empty_sum(given) ? over_one_zero(given) : given);
+  if (context.batch_invariant && algorithm.empty()) return build_for_any_batch(context, problem);
   const std::size_t space = algorithm.find(' ');
   const std::string wanted = algorithm.substr(0, space),
                     plan = space == std::string::npos ? "" : algorithm.substr(space + 1);

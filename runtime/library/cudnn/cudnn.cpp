@@ -20,18 +20,21 @@ class CudnnLibrary : public Library {
  public:
   CudnnLibrary(const Options& options, std::shared_ptr<DeviceMemory> memory, std::shared_ptr<cudnn::Backend> backend)
       : CudnnLibrary(std::move(memory), std::move(backend), options.tf32, options.numerics == Numerics::exact,
-                     static_cast<std::size_t>(std::max<int64_t>(options.workspace_limit, 0))) {}
+                     static_cast<std::size_t>(std::max<int64_t>(options.workspace_limit, 0)), options.batch_invariant) {
+  }
   CudnnLibrary(std::shared_ptr<DeviceMemory> memory, std::shared_ptr<cudnn::Backend> backend, bool tf32, bool exact,
-               std::size_t workspace)
-      : memory_(std::move(memory)), backend_(std::move(backend)), weights_(memory_), context_{*backend_, plans_,
-                                                                                              weights_,  tf32,
-                                                                                              exact,     workspace} {}
+               std::size_t workspace, bool batch_invariant)
+      : memory_(std::move(memory)), backend_(std::move(backend)), weights_(memory_), context_{*backend_,      plans_,
+                                                                                              weights_,       tf32,
+                                                                                              exact,          workspace,
+                                                                                              batch_invariant} {}
 
   std::string name() const override { return std::string(capabilities_.name); }
   std::string version() const override { return backend_->version(); }
   std::shared_ptr<Library> clone(int64_t workspace) const override {
     const std::size_t limit = std::max(context_.workspace_limit, static_cast<std::size_t>(workspace));
-    return std::make_shared<CudnnLibrary>(memory_, backend_, context_.tf32, context_.exact, limit);
+    return std::make_shared<CudnnLibrary>(memory_, backend_, context_.tf32, context_.exact, limit,
+                                          context_.batch_invariant);
   }
 
   std::vector<Algorithm> algorithms(const LibraryCall& call) override {

@@ -33,6 +33,30 @@ Problem with_two_axes(Problem problem) {
   return problem;
 }
 
+// For one sample nothing tells whether an operand is broadcast along the batch, so that must not decide.
+Problem of_many_samples(Problem problem) {
+  constexpr int64_t kManySamples = 32;
+  const Extents out = problem[Role::output].dims;
+  problem.for_each_operand([&](CallOperand& operand) {
+    const bool is_addend = operand.role == Role::addend || operand.role == Role::scale;
+    const bool is_whole = std::equal(out.begin() + 1, out.end(), operand.dims.begin() + 1, operand.dims.end());
+    if (operand.role == Role::weight || operand.role == Role::bias || (is_addend && !is_whole && operand.dims[0] == 1))
+      return;
+    int64_t span = 1;
+    for (std::size_t axis = 1; axis < operand.dims.size(); ++axis)
+      span = std::max(span, operand.dims[axis] * operand.strides[axis]);
+    if (operand.dims[0] == 1) operand.strides[0] = std::max(operand.strides[0], span);
+    operand.dims[0] = kManySamples;
+  });
+  return problem;
+}
+
+Status not_for_this_batch(const std::string& plan, const Status& reason) {
+  return Status(StatusCode::invalid_argument,
+                "batch-invariant mode: cuDNN's plan for many samples, " + plan + ", does not serve this batch: " +
+                    reason.message() + "; leave the mode out, or compute this step by generated code (--no-library)");
+}
+
 TensorSpec describe(const CallOperand& operand, ImageOrder order) {
   return {operand.dtype, operand.dims, canonical_image(operand, order).strides, operand.alignment};
 }

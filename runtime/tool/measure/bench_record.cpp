@@ -56,6 +56,7 @@ Result<BenchRecord> parsed(const Json& json, const std::string& where) {
   o.numerics = json.at("numerics").get<std::string>();
   o.precision = json.at("precision").get<std::string>();
   o.tf32 = json.at("tf32").get<bool>();
+  o.batch_invariant = json.value("batch_invariant", false);
   o.threads = json.at("threads").get<int>();
   o.driver = json.at("driver").get<std::string>();
   o.copy_gb_per_s = json.at("copy_gb_per_s").get<double>();
@@ -103,6 +104,7 @@ Json make_json(const BenchRecord& record) {
                {"numerics", o.numerics},
                {"precision", o.precision},
                {"tf32", o.tf32},
+               {"batch_invariant", o.batch_invariant},
                {"versions", o.versions}};
   json["cases"] = Json::array();
   for (const BenchCase& c : record.cases) {
@@ -130,6 +132,8 @@ Status comparable(const BenchOrigin& before, const BenchOrigin& now, const std::
       {"numerics", before.numerics, now.numerics, "add --numerics " + before.numerics},
       {"precision", before.precision, now.precision, "add --precision " + before.precision},
       {"tf32", before.tf32 ? "on" : "off", now.tf32 ? "on" : "off", before.tf32 ? "add --tf32" : "leave --tf32 out"},
+      {"batch-invariant mode", before.batch_invariant ? "on" : "off", now.batch_invariant ? "on" : "off",
+       before.batch_invariant ? "add --batch-invariant" : "leave --batch-invariant out"},
       {"threads", std::to_string(before.threads), std::to_string(now.threads), "add " + threads},
   };
   for (const auto& row : rows) {

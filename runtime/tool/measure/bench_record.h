@@ -24,7 +24,7 @@ struct BenchOrigin {
   std::string device;               // "cpu" or "cuda"
   std::string machine;              // "Intel(R) Xeon(R), x86-64-v4", "NVIDIA H200, sm_90"
   std::string numerics, precision;  // one, or several: "f32,f16"
-  bool tf32 = false;
+  bool tf32 = false, batch_invariant = false;
   int threads = 0;  // of the CPU; 0 for a GPU
   // MiB of the copy whose time is the unit of models; 0: there are none. Patterns have copies of their own sizes.
   int64_t model_copy_mib = 0;
