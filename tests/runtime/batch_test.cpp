@@ -185,7 +185,8 @@ constexpr RowCase kCases[] = {
   %1 = iota {shape = [48, 32, 3, 3], axis = 1, dtype = f32}: f32[48, 32, 3, 3]
   %2 = mul %0, %1: f32[48, 32, 3, 3]
   %3 = sin %2: f32[48, 32, 3, 3]
-  %4 = conv %x, %3 {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1], groups = 1, layout = "last"}: f32[N, 12, 9, 48]
+  %4 = conv %x, %3 {strides = [1, 1], pads = [1, 1, 1, 1],
+    dilations = [1, 1], groups = 1, layout = "last"}: f32[N, 12, 9, 48]
   %5 = relu %4: f32[N, 12, 9, 48]
   return %5 as "y"
 })",

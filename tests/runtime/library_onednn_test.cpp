@@ -165,6 +165,20 @@ TEST_F(OneDnn, InfinityPassesEveryEpilogueAndNanAllButRelu) {
   for (const Numerics numerics : {Numerics::precise, Numerics::fast}) check_specials(*onednn(numerics), false);
 }
 
+// An odd number of terms, in products that oneDNN's gemm would compute: matrices that lie apart.
+TEST_F(OneDnn, InfinitiesStayInExactSumsOfPairs) {
+  for (const int64_t terms : {1, 2, 7}) {
+    Case c(TensorOp::matmul, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{1}}});
+    c.add({2, terms}, {}, false, DType::bf16);
+    c.add({2, 2, 2, terms}, {}, false, DType::bf16);
+    c.add({2, 2, 2, 2}, {16, 8, 2, 1}, false, DType::bf16);
+    const uint16_t one = 0x3f80, infinity = 0x7f80;
+    std::fill_n(static_cast<uint16_t*>(c.memory[0].get()), 2 * terms, infinity);
+    std::fill_n(static_cast<uint16_t*>(c.memory[1].get()), 8 * terms, one);
+    testing::check(*onednn(Numerics::exact), c);
+  }
+}
+
 // Odd channels of 16 bits: the last one of a pixel is not multiplied together with the first of the next.
 TEST_F(OneDnn, PixelsThatAreNotFiniteStayApart) {
   for (const int64_t channels : {1, 3, 5, 17}) {

@@ -42,7 +42,20 @@ struct Matmul {
     strides.back() = 1;
     return describe(dims, strides, problem[Role::bias].dtype);
   }
-  MatmulDesc describe_with(const PostOps& posts) const { return with_name(all_with(posts), wanted); }
+  // Empty if oneDNN has none.
+  MatmulDesc describe_with(const PostOps& posts) const {
+    MatmulDesc pd = with_name(all_with(posts), wanted);
+    while (pd && errs(pd.impl_info_str())) {
+      if (!wanted.empty() || !pd.next_impl()) return {};
+    }
+    return pd;
+  }
+  // 16-bit values are multiplied in pairs. If the number of terms is odd, gemm of 3.2 pairs the last one with zero in
+  // such a manner that an infinity becomes NaN. There is often nothing else that is quick, so only exact mode minds.
+  bool errs(std::string_view implementation) const {
+    const bool odd = is_16_bit_float(a.dtype) && a.dims.back() % 2 != 0;
+    return context.numerics == Numerics::exact && odd && implementation.starts_with("gemm");
+  }
   MatmulDesc all_with(const PostOps& posts) const {
     const memory::desc weights =
         b.constant ? memory::desc(b.dims, *data_type(b.dtype), memory::format_tag::any) : desc(b);
@@ -118,7 +131,9 @@ std::vector<std::string> list_names(const BuildContext& context, const Problem& 
   const Matmul product{context, problem};
   const int posts = product.most_posts();
   if (posts < 0) return {};
-  return quick_names(product.all_with(product.posts(posts, -1)), is_fast_matmul);
+  std::vector<std::string> names = quick_names(product.all_with(product.posts(posts, -1)), is_fast_matmul);
+  std::erase_if(names, [&](const std::string& name) { return product.errs(name); });
+  return names;
 }
 
 }  // namespace
