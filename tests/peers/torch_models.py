@@ -22,7 +22,10 @@ import torch
 TIMM = {"edgenext_small": "edgenext_small", "poolformer_s12": "poolformer_s12", "mixer_b16": "mixer_b16_224"}
 # Class, class of its configuration, arguments of both.
 TRANSFORMERS = {"bert_base": ("BertModel", "BertConfig", {"add_pooling_layer": False}, {}),
-                "gpt2": ("GPT2Model", "GPT2Config", {}, {"use_cache": False})}
+                "gpt2": ("GPT2Model", "GPT2Config", {}, {"use_cache": False}),
+                "llama_4l": ("LlamaModel", "LlamaConfig", {}, {"hidden_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 16,
+                                                               "num_key_value_heads": 8, "intermediate_size": 2816,
+                                                               "vocab_size": 32000, "use_cache": False})}
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
