@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements `fusec verify`: runs a compiled model and compares its outputs with the evaluator, with a CPU Engine, or
-// with files. On a GPU it also runs the model again with tensors that stay on the device, so that graph replays are
-// checked for equal bits.
+// with files. It checks that later runs have equal bits, which on a GPU are replays of a graph, and in batch-invariant
+// mode that batches have.
 
 #include <fmt/format.h>
 
@@ -23,6 +23,7 @@ struct VerifyFlags : ModelFlags {
   std::string reference = "evaluator", batch;
   std::optional<double> tolerance;
   int64_t samples = 0;
+  std::optional<uint64_t> repeat;
   bool wide = false;
   bool from_files() const { return reference != "evaluator" && reference != "cpu"; }
 };
@@ -31,7 +32,9 @@ struct Row {
   Symbols symbols;
   ComparisonResult result;
   int64_t samples = 0;
-  std::optional<int64_t> replays;  // of a GPU: later runs that were one graph launch
+  int64_t repeats = 0;                  // later runs, each with the same bits
+  std::optional<int64_t> replays;       // of a GPU: those of them that were one graph launch
+  std::vector<Tensor> inputs, outputs;  // of the first sample
 };
 
 // Of an f32 model in 16 bits: that of its precision.
@@ -85,25 +88,70 @@ class Reference {
   std::optional<Session> cpu_;
 };
 
-// On a GPU: runs with tensors that stay there, so that a graph is captured and replayed, must give the same bits as the
-// first run. The number of replays.
-Result<int64_t> run_again(Session& session, const std::vector<Tensor>& inputs, const std::vector<Tensor>& got) {
+constexpr uint64_t kRepeatsOnAGpu = 3;
+
+// The leading bytes of two tensors are the same.
+bool same_bits(const Tensor& a, const Tensor& b, std::size_t bytes) {
+  return bytes == 0 || std::memcmp(a.data(), b.data(), bytes) == 0;
+}
+
+// Later runs must give the same bits as the first. Those of a GPU keep their tensors there, so that a graph is captured
+// and replayed.
+Status run_again(Session& session, const std::vector<Tensor>& inputs, const std::vector<Tensor>& got, int64_t times) {
   const Engine& engine = session.engine();
+  const bool on_gpu = engine.device().kind == TargetKind::cuda;
   std::vector<TensorShape> shapes;
   for (const Tensor& t : got) shapes.push_back(t.shape());
-  FUSEC_ASSIGN(const std::vector<Tensor> there, on_device(engine, inputs));
-  FUSEC_ASSIGN(const std::vector<Tensor> outputs, make_outputs(engine, shapes));
-  FUSEC_TRY(session.bind_io(there, outputs));
-  const int64_t before = session.stats().replayed_graphs;
-  for (int i = 0; i < 3; ++i) FUSEC_TRY(session.run_bound());
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    FUSEC_ASSIGN(Tensor back, Tensor::make(got[i].dtype(), got[i].shape()));
-    FUSEC_TRY(copy(outputs[i], back));
-    if (got[i].bytes() == 0 || std::memcmp(back.data(), got[i].data(), got[i].bytes()) == 0) continue;
-    return Status(StatusCode::internal,
-                  fmt::format("output '{}' of a later run has other bits", engine.outputs()[i].name));
+  std::vector<Tensor> there, outputs, back;
+  if (on_gpu) {
+    FUSEC_ASSIGN(there, on_device(engine, inputs));
+    FUSEC_ASSIGN(outputs, make_outputs(engine, shapes));
+    FUSEC_TRY(session.bind_io(there, outputs));
+    for (const Tensor& t : got) {
+      FUSEC_ASSIGN(Tensor on_host, Tensor::make(t.dtype(), t.shape()));
+      back.push_back(std::move(on_host));
+    }
   }
-  return session.stats().replayed_graphs - before;
+  for (int64_t run = 0; run < times; ++run) {
+    if (on_gpu) {
+      FUSEC_TRY(session.run_bound());
+      for (std::size_t i = 0; i < got.size(); ++i) FUSEC_TRY(copy(outputs[i], back[i]));
+    } else {
+      FUSEC_ASSIGN(back, session.run(inputs));
+    }
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      if (same_bits(back[i], got[i], got[i].bytes())) continue;
+      return Status(StatusCode::internal, fmt::format("output '{}' has other bits in run {} than in the first",
+                                                      engine.outputs()[i].name, run + 2));
+    }
+  }
+  return {};
+}
+
+// Batch-invariant mode: the samples that two batches have in common must have the same results. An error where they
+// have none in common, as inputs of files may.
+Status compare_batches(const Model& model, const Row& row, const Row& other, const std::string& symbol) {
+  const int64_t samples = std::min(row.symbols.at(symbol), other.symbols.at(symbol));
+  const auto has_batch = [&](const TensorInfo& info) {
+    const auto first = info.shape.empty() ? std::nullopt : info.shape[0].as_symbol();
+    return first && *first == symbol;
+  };
+  const auto bytes = [&](const Tensor& t) { return t.shape()[0] == 0 ? 0 : t.bytes() / t.shape()[0] * samples; };
+  for (std::size_t i = 0; i < model.inputs.size(); ++i) {
+    const Tensor &a = row.inputs[i], &b = other.inputs[i];
+    if (same_bits(a, b, has_batch(model.inputs[i]) ? bytes(a) : a.bytes())) continue;
+    return Status(StatusCode::invalid_argument,
+                  "--batch-invariant: the batches have no samples in common by which "
+                  "they could be compared; give inputs by a seed");
+  }
+  for (std::size_t i = 0; i < model.outputs.size(); ++i) {
+    const Tensor &a = row.outputs[i], &b = other.outputs[i];
+    if (!has_batch(model.outputs[i]) || same_bits(a, b, bytes(a))) continue;
+    return Status(StatusCode::internal,
+                  fmt::format("output '{}' has other bits for the same samples at {} and at {}", model.outputs[i].name,
+                              symbols_text(row.symbols), symbols_text(other.symbols)));
+  }
+  return {};
 }
 
 constexpr int64_t kRoundedSamples = 4;
@@ -121,13 +169,16 @@ Result<Row> verify_once(const Loaded& loaded, Session& session, Request request,
   FUSEC_ASSIGN(row.symbols, solve_symbols(model, request, batch));
   row.samples = choose_samples(model, request, against, flags);
   OutputComparison comparison(model, choose_tolerance(flags));
+  const bool on_gpu = session.engine().device().kind == TargetKind::cuda;
+  const auto repeats = static_cast<int64_t>(flags.repeat.value_or(on_gpu ? kRepeatsOnAGpu : 0));
   for (; request.sample < static_cast<uint64_t>(row.samples); ++request.sample) {
     FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(model, request, row.symbols));
     FUSEC_ASSIGN(const std::vector<Tensor> got, session.run(inputs));
-    if (session.engine().device().kind == TargetKind::cuda) {
-      FUSEC_ASSIGN(const int64_t replays, run_again(session, inputs, got));
-      row.replays = row.replays.value_or(0) + replays;
-    }
+    const int64_t before = session.stats().replayed_graphs;
+    FUSEC_TRY(run_again(session, inputs, got, repeats));
+    row.repeats += repeats;
+    if (on_gpu) row.replays = row.replays.value_or(0) + session.stats().replayed_graphs - before;
+    if (row.inputs.empty()) row.inputs = inputs, row.outputs = got;
     FUSEC_ASSIGN(const Expected expected, against.outputs(inputs, flags));
     comparison.add(got, expected);
   }
@@ -145,6 +196,7 @@ Json json_of_rows(const std::vector<Row>& rows, const Options& options, const Ve
     all.outputs.insert(all.outputs.end(), row.result.outputs.begin(), row.result.outputs.end());
     Json entry = {{"symbols", row.symbols}};
     entry["samples"] = row.samples;
+    entry["repeats"] = row.repeats;
     entry.update(make_json(row.result));
     if (row.replays) entry["replayed_graphs"] = *row.replays;
     batches.push_back(std::move(entry));
@@ -199,6 +251,9 @@ Result<bool> verify(const VerifyFlags& flags) {
     FUSEC_ASSIGN(Row row, verify_once(loaded, session, request, reference, batch, flags));
     ok = ok && row.result.ok;
     rows.push_back(std::move(row));
+    if (!options.batch_invariant || rows.size() < 2) continue;
+    FUSEC_ASSIGN(const std::string symbol, batch_symbol(loaded.model));
+    FUSEC_TRY(compare_batches(loaded.model, rows.back(), rows.front(), symbol));
   }
   if (flags.json) {
     print(json_of_rows(rows, options, flags));
@@ -217,6 +272,8 @@ Command verify_command() {
       "  fusec verify model.onnx --random-weights 1                     against the evaluator, on the graph as "
       "imported\n"
       "  fusec verify model.onnx --batch 1,7                            several batches through one Engine\n"
+      "  fusec verify model.onnx --batch-invariant --batch 64,1,7       the same bits in every batch\n"
+      "  fusec verify model.onnx --repeat 100 --strategy reproducible   the same bits in every run\n"
       "  fusec verify model.onnx --reference test_data_set_0            files: input_0.pb, output_0.pb, NAME.npy\n"
       "  fusec verify graph.fir --input x=random:3 --tolerance 1e-6 --json",
       [flags](Flags& f) {
@@ -232,7 +289,12 @@ Command verify_command() {
             "--samples", flags->samples,
             "random inputs, by whose errors' root mean square is judged; default: 4 where rounding to f16 or bf16 is "
             "the baseline, else 1");
-        f.option("--batch", flags->batch, "1,7,64: run each of these batches");
+        f.option("--batch", flags->batch,
+                 "1,7,64: run each of these batches; with --batch-invariant, what samples have in common must have the "
+                 "same bits");
+        f.option(
+            "--repeat", flags->repeat,
+            "run each sample so many times more, each of which must have the same bits (default: 3 on a GPU, else 0)");
         f.flag("--wide", flags->wide, "the evaluator keeps floats in f64 between ops");
       },
       [flags] { return verify(*flags); }};

@@ -102,6 +102,7 @@ TEST(Errors, OfCommands) {
              {{"tune"}, "tune needs a model, or databases to --merge"},
              {{"tune", relu, "--time-limit", "-1"}, "--time-limit is a number of seconds"},
              {{"verify", relu, "--device", "cpu", "--samples", "-1"}, "--samples wants a count of at least 1"},
+             {{"verify", relu, "--device", "cpu", "--repeat", "often"}, "--repeat"},
              {{"run", package, "--evaluator"}, "a package has no graph to evaluate"},
          });
 }

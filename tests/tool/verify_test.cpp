@@ -134,6 +134,23 @@ TEST(Verify, SaysWhatItsReferenceShares) {
   EXPECT_THAT(w.fusec({"verify", model, "--device", "cpu"}).out, HasSubstr("(shared with it: import)"));
 }
 
+TEST(Verify, RunsAndBatchesHaveTheSameBits) {
+  const Workplace w;
+  const Outcome same = w.fusec({"verify", w.file("double.fir", kDouble), "--device", "cpu", "--batch-invariant",
+                                "--batch", "1,7,3", "--repeat", "2", "--json"});
+  ASSERT_EQ(same.code, 0) << same.err;
+  for (const nlohmann::json& batch : same.json()["batches"]) EXPECT_EQ(batch["repeats"], 2);
+  const std::string shifted = w.file("shifted.fir", R"(graph @main(%x: f32[N, 3]) {
+  %0 = reduce_mean %x {axes = [0]}: f32[3]
+  %1 = add %x, %0: f32[N, 3]
+  return %1 as "y"
+})");
+  EXPECT_EQ(w.fusec({"verify", shifted, "--device", "cpu", "--batch", "1,7"}).code, 0);
+  const Outcome other = w.fusec({"verify", shifted, "--device", "cpu", "--batch-invariant", "--batch", "1,7"});
+  EXPECT_NE(other.code, 0);
+  EXPECT_THAT(other.err, HasSubstr("output 'y' has other bits for the same samples at N=7 and at N=1"));
+}
+
 TEST(Verify, ComparesWithTheEvaluator) {
   const Workplace w;
   const Outcome verify = w.fusec({"verify", w.file("double.fir", kDouble), "--batch", "1,7", "--json"});
