@@ -111,7 +111,7 @@ Result<std::unique_ptr<TimedCall>> make_timed_call(const LoadedProgram& loaded, 
 
 }  // namespace
 
-bool is_tuned(const ir::LibraryStep& step) { return ir::is_product(step.op); }
+bool is_tuned(const ir::LibraryStep& step) { return ir::is_product(step.op) || step.op == ir::TensorOp::attention; }
 
 TuneTotals totals(const TuneReport& report) {
   TuneTotals out;

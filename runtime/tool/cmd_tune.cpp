@@ -364,7 +364,7 @@ Command tune_command() {
   auto flags = std::make_shared<TuneFlags>();
   return {
       "tune",
-      "time every algorithm that the libraries have for a model's convolutions and matrix products, and the "
+      "time every algorithm that the libraries have for a model's convolutions, matrix products and attention, and the "
       "candidates of its generated kernels",
       "  fusec tune model.onnx --random-weights 1\n"
       "  fusec tune model.onnx --batch 1,8,32 --time-limit 300     stops after 5 minutes; run it again to go on\n"

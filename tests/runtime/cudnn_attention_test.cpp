@@ -37,6 +37,10 @@ struct FakeBackend : cudnn::Backend {
   }
   static Status no() { return Status(StatusCode::unsupported, "the fake objects"); }
   Result<std::vector<cudnn::CudnnPlanInfo>> conv_plans(const cudnn::ConvSpec&) override { return no(); }
+  Result<std::vector<cudnn::CudnnPlanInfo>> attention_plans(const AttentionSpec& s) override {
+    EXPECT_TRUE(s.plan.empty());
+    return std::vector<cudnn::CudnnPlanInfo>{{"eng7"}, {"attention"}, {has}};
+  }
   Plan conv(const cudnn::ConvSpec&) override { return no(); }
   Plan pool(const cudnn::PoolSpec&) override { return no(); }
   Plan epilogue(const cudnn::EpilogueSpec&, const TensorSpec&) override { return no(); }
@@ -202,7 +206,6 @@ TEST_F(CudnnAttention, EqualCallsShareOnePlan) {
   const auto a = library->bind(c.call), b = library->bind(c.call);
   ASSERT_TRUE(a.ok() && b.ok());
   EXPECT_EQ(fake_->specs.size(), 1U);
-  EXPECT_TRUE(library->algorithms(c.call).empty());
 }
 
 // Engines of cuDNN that are faster than what it would choose; where it has none of that name, its choice.
@@ -235,6 +238,26 @@ TEST_F(CudnnAttention, PlansByNumberOfHeads) {
   EXPECT_EQ(bind(causal), "eng2_k24=7");
   many.q[2] = many.out[2] = 1;  // a decoder
   EXPECT_EQ(bind(many), "");
+}
+
+// The default one comes first, then what else cuDNN lists.
+TEST_F(CudnnAttention, Algorithms) {
+  fake_->has = "eng8";
+  const auto library = make_cudnn_library({}, memory_, fake_);
+  Case c = make_case({});
+  std::vector<std::string> names;
+  for (const Algorithm& algorithm : library->algorithms(c.call)) names.push_back(algorithm.id);
+  EXPECT_EQ(names, (std::vector<std::string>{"attention", "eng7", "eng8"}));
+  c.call.algorithm = "eng8";
+  ASSERT_TRUE(library->bind(c.call).ok());
+  EXPECT_EQ(fake_->specs.back().plan, "eng8");
+  c.call.algorithm = "eng7";
+  const auto op = library->bind(c.call);
+  ASSERT_FALSE(op.ok());
+  EXPECT_EQ(op.status().code(), StatusCode::unsupported);
+  Operands no_keys;
+  no_keys.k[2] = no_keys.v[2] = 0;
+  EXPECT_TRUE(library->algorithms(make_case(no_keys).call).empty());
 }
 
 TEST_F(CudnnAttention, BatchInvariantPlans) {

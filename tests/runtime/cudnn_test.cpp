@@ -80,6 +80,8 @@ struct FakeBackend : cudnn::Backend {
     return out;
   }
 
+  Result<std::vector<cudnn::CudnnPlanInfo>> attention_plans(const AttentionSpec&) override { return no().status(); }
+
   Result<std::unique_ptr<CudnnPlan>> conv(const ConvSpec& s) override {
     const auto has = [&](const std::vector<std::string>& list) {
       return std::find(list.begin(), list.end(), s.plan) != list.end();

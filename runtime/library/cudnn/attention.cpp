@@ -3,6 +3,7 @@
 // multiples of 16 bytes; other operands are staged through dense temporaries.
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,7 +13,8 @@
 namespace fusec::runtime::cudnn {
 namespace {
 
-constexpr int64_t kRowAlignment = 16;  // bytes
+constexpr int64_t kRowAlignment = 16;           // bytes
+constexpr std::size_t kMaxAttentionPlans = 16;  // that are algorithms
 
 int64_t size(const CallOperand& o) { return static_cast<int64_t>(size_of(o.dtype)); }
 
@@ -67,7 +69,8 @@ std::vector<std::string> preferred_plans(const AttentionSpec& spec) {
 
 class Building {
  public:
-  Building(const BuildContext& context, const Problem& problem) : context_(context), problem_(problem) {}
+  Building(const BuildContext& context, const Problem& problem, std::string algorithm)
+      : context_(context), problem_(problem), algorithm_(std::move(algorithm)) {}
 
   Result<ExecutionPlan> run() {
     const CallOperand& out = problem_[Role::output];
@@ -92,7 +95,8 @@ class Building {
     const PlanArg to = staged ? plan_.reserve(spec.out) : given;
     pointers.push_back(to);
     plan_.need(to, spec.out);
-    FUSEC_ASSIGN(auto work, context_.batch_invariant ? find_plan_for_any_batch(spec) : find_plan(spec));
+    FUSEC_ASSIGN(auto work, find_work(spec));
+    plan_name_ = work->name();
     plan_.add(std::move(work), std::move(pointers));
     if (staged) {
       FUSEC_ASSIGN(auto copy, context_.backend.copy(spec.out, last));
@@ -100,12 +104,23 @@ class Building {
     }
     return std::move(plan_);
   }
+  // The plan that run() has found.
+  const std::string& plan_name() const { return plan_name_; }
+  // What run() has asked cuDNN for, without the name of a plan; nullopt: nothing.
+  const std::optional<AttentionSpec>& spec() const { return spec_; }
 
  private:
   Result<ExecutionPlan> zeros(const CallOperand& out) {
     FUSEC_ASSIGN(auto plan, context_.backend.fill(described(out), 0));
     plan_.add(std::move(plan), {{ArgSource::arg, out.arg, 0, nullptr}});
     return std::move(plan_);
+  }
+
+  Result<std::shared_ptr<const CudnnPlan>> find_work(AttentionSpec spec) {
+    spec_ = spec;
+    if (algorithm_.empty()) return context_.batch_invariant ? find_plan_for_any_batch(spec) : find_plan(spec);
+    spec.plan = algorithm_;
+    return context_.plans.get(context_.backend, spec);
   }
 
   Result<std::shared_ptr<const CudnnPlan>> find_plan(AttentionSpec spec) {
@@ -161,13 +176,29 @@ class Building {
 
   const BuildContext& context_;
   const Problem& problem_;
+  std::string algorithm_;
   ExecutionPlan plan_;
+  std::optional<AttentionSpec> spec_;
+  std::string plan_name_;
 };
 
 }  // namespace
 
-Result<ExecutionPlan> build_attention(const BuildContext& context, const Problem& problem) {
-  return Building(context, problem).run();
+Result<ExecutionPlan> build_attention(const BuildContext& context, const Problem& problem,
+                                      const std::string& algorithm) {
+  return Building(context, problem, algorithm).run();
+}
+
+std::vector<Algorithm> attention_algorithms(const BuildContext& context, const Problem& problem) {
+  Building by_default(context, problem, {});
+  const Result<ExecutionPlan> built = by_default.run();
+  if (!built.ok() || !by_default.spec()) return {};
+  const auto plans = context.backend.attention_plans(*by_default.spec());
+  if (!plans.ok()) return {};
+  std::vector<Algorithm> out = {{by_default.plan_name()}};
+  for (const CudnnPlanInfo& plan : *plans)
+    if (plan.name != out[0].id && out.size() < kMaxAttentionPlans) out.push_back({plan.name});
+  return out;
 }
 
 }  // namespace fusec::runtime::cudnn

@@ -96,7 +96,10 @@ Status not_for_this_batch(const std::string& plan, const Status& reason);
 // algorithm: an id from conv_algorithms; empty: the first combination for which cuDNN has a plan.
 Result<ExecutionPlan> build_conv(const BuildContext& context, const Problem& problem, const std::string& algorithm);
 std::vector<Algorithm> conv_algorithms(const BuildContext& context, const Problem& problem);
-Result<ExecutionPlan> build_attention(const BuildContext& context, const Problem& problem);
+// algorithm: an id from attention_algorithms; empty: plans by the number of heads, then cuDNN's own choice.
+Result<ExecutionPlan> build_attention(const BuildContext& context, const Problem& problem,
+                                      const std::string& algorithm);
+std::vector<Algorithm> attention_algorithms(const BuildContext& context, const Problem& problem);
 Result<ExecutionPlan> build_pool(const BuildContext& context, const Problem& problem);
 
 // Applies the bias, then the epilogues, in place on `out`.

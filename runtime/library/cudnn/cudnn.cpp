@@ -39,8 +39,10 @@ class CudnnLibrary : public Library {
 
   std::vector<Algorithm> algorithms(const LibraryCall& call) override {
     const Problem problem = normalize(call);
-    if (problem.op != ir::TensorOp::conv || unsupported_problem(problem)) return {};
-    return cudnn::conv_algorithms(context_, problem);
+    if (unsupported_problem(problem)) return {};
+    if (problem.op == ir::TensorOp::conv) return cudnn::conv_algorithms(context_, problem);
+    if (problem.op == ir::TensorOp::attention) return cudnn::attention_algorithms(context_, problem);
+    return {};
   }
 
   std::optional<std::string> get_unsupported_reason(const ir::LibraryStep& step) const override {
@@ -57,7 +59,7 @@ class CudnnLibrary : public Library {
  private:
   Result<cudnn::ExecutionPlan> build(const Problem& problem, const std::string& algorithm) const {
     if (problem.op == ir::TensorOp::conv) return cudnn::build_conv(context_, problem, algorithm);
-    if (problem.op == ir::TensorOp::attention) return cudnn::build_attention(context_, problem);
+    if (problem.op == ir::TensorOp::attention) return cudnn::build_attention(context_, problem, algorithm);
     return cudnn::build_pool(context_, problem);
   }
 

@@ -169,7 +169,8 @@ fe::error_t build(fe::graph::Graph& graph, const Spec& spec, cudnnHandle_t handl
 }
 
 // The names of all plans that the heuristics list, without duplicates.
-fe::error_t list_names(const ConvSpec& spec, cudnnHandle_t handle, std::vector<std::string>& names) {
+template <class Spec>
+fe::error_t list_names(const Spec& spec, cudnnHandle_t handle, std::vector<std::string>& names) {
   using enum fe::HeurMode_t;
   fe::graph::Graph graph;
   describe(graph, spec);
@@ -184,8 +185,18 @@ fe::error_t list_names(const ConvSpec& spec, cudnnHandle_t handle, std::vector<s
   return {fe::error_code_t::OK, ""};
 }
 
+// Names that the heuristics may leave out.
+std::vector<std::string> more_names(const ConvSpec& /*spec*/) { return {}; }
+std::vector<std::string> more_names(const AttentionSpec& /*spec*/) {
+  std::vector<std::string> names;
+  for (const char* engine : {"eng1", "eng2", "eng4", "eng5"})
+    for (const char* knob : {"_k24=3", "_k24=5", "_k24=7"}) names.push_back(std::string(engine) + knob);
+  return names;
+}
+
 // Whether cuDNN accepts the name and the plan meets our numerics.
-bool is_usable(const ConvSpec& spec, cudnnHandle_t handle, const std::string& name) {
+template <class Spec>
+bool is_usable(const Spec& spec, cudnnHandle_t handle, const std::string& name) {
   fe::graph::Graph graph;
   describe(graph, spec);
   return lower(graph, handle).is_good() && add_named(graph, spec, name).is_good();
@@ -308,6 +319,25 @@ Result<std::unique_ptr<CudnnPlan>> make_plan(std::shared_ptr<Handles> handles, c
   return Status(StatusCode::unsupported, std::string("cuDNN: ") + error.what());
 }
 
+template <class Spec>
+Result<std::vector<CudnnPlanInfo>> usable_names(const std::shared_ptr<Handles>& handles, const Spec& spec) try {
+  std::vector<CudnnPlanInfo> plans;
+  fe::error_t error = handles->build([&](cudnnHandle_t handle) {
+    std::vector<std::string> names;
+    fe::error_t listed = list_names(spec, handle, names);
+    for (std::string& name : more_names(spec))
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+    for (std::string& name : names) {
+      if (is_usable(spec, handle, name)) plans.push_back({std::move(name)});
+    }
+    return listed;
+  });
+  if (error.is_bad()) return Status(StatusCode::unsupported, "cuDNN: " + error.get_message());
+  return plans;
+} catch (const std::exception& error) {
+  return Status(StatusCode::unsupported, std::string("cuDNN: ") + error.what());
+}
+
 }  // namespace
 
 void use_library(void* library) { fe::cudnn_dlhandle = library; }
@@ -322,20 +352,12 @@ Result<std::unique_ptr<CudnnPlan>> attention_plan(std::shared_ptr<Handles> handl
   return make_plan(std::move(handles), spec, cache);
 }
 
-Result<std::vector<CudnnPlanInfo>> conv_plan_names(const std::shared_ptr<Handles>& handles, const ConvSpec& spec) try {
-  std::vector<CudnnPlanInfo> plans;
-  fe::error_t error = handles->build([&](cudnnHandle_t handle) {
-    std::vector<std::string> names;
-    fe::error_t listed = list_names(spec, handle, names);
-    for (std::string& name : names) {
-      if (is_usable(spec, handle, name)) plans.push_back({std::move(name)});
-    }
-    return listed;
-  });
-  if (error.is_bad()) return Status(StatusCode::unsupported, "cuDNN: " + error.get_message());
-  return plans;
-} catch (const std::exception& error) {
-  return Status(StatusCode::unsupported, std::string("cuDNN: ") + error.what());
+Result<std::vector<CudnnPlanInfo>> plan_names(const std::shared_ptr<Handles>& handles, const ConvSpec& spec) {
+  return usable_names(handles, spec);
+}
+
+Result<std::vector<CudnnPlanInfo>> plan_names(const std::shared_ptr<Handles>& handles, const AttentionSpec& spec) {
+  return usable_names(handles, spec);
 }
 
 }  // namespace fusec::runtime::cudnn

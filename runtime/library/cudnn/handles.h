@@ -103,7 +103,8 @@ Result<std::unique_ptr<CudnnPlan>> attention_plan(std::shared_ptr<Handles> handl
                                                   const CudnnPlanCache* cache);
 
 // All plans of a convolution that meet our numerics, in the order of the heuristics.
-Result<std::vector<CudnnPlanInfo>> conv_plan_names(const std::shared_ptr<Handles>& handles, const ConvSpec& spec);
+Result<std::vector<CudnnPlanInfo>> plan_names(const std::shared_ptr<Handles>& handles, const ConvSpec& spec);
+Result<std::vector<CudnnPlanInfo>> plan_names(const std::shared_ptr<Handles>& handles, const AttentionSpec& spec);
 
 Result<std::unique_ptr<CudnnPlan>> pool_plan(std::shared_ptr<Handles> handles, const PoolSpec& spec);
 Result<std::unique_ptr<CudnnPlan>> copy_plan(std::shared_ptr<Handles> handles, const TensorSpec& from,

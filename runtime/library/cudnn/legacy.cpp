@@ -126,8 +126,9 @@ class CudnnBackend : public Backend {
   std::string version() const override {
     return handles_->api.version != nullptr ? std::to_string(handles_->api.version()) : "unknown";
   }
-  Result<std::vector<CudnnPlanInfo>> conv_plans(const ConvSpec& spec) override {
-    return conv_plan_names(handles_, spec);
+  Result<std::vector<CudnnPlanInfo>> conv_plans(const ConvSpec& spec) override { return plan_names(handles_, spec); }
+  Result<std::vector<CudnnPlanInfo>> attention_plans(const AttentionSpec& spec) override {
+    return plan_names(handles_, spec);
   }
   Result<std::unique_ptr<CudnnPlan>> conv(const ConvSpec& spec) override {
     return conv_plan(handles_, spec, cache_.get());

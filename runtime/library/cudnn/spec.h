@@ -68,7 +68,7 @@ std::vector<std::string> lossy_engines(const ConvSpec& spec);
 // None is known. Attention is never asked for in exact numerics.
 inline std::vector<std::string> lossy_engines(const AttentionSpec& /*spec*/) { return {}; }
 
-// One algorithm of cuDNN for a convolution.
+// One algorithm of cuDNN for a convolution or an attention.
 struct CudnnPlanInfo {
   std::string name;  // engine and knobs, "eng28_k2=4_k24=17"
 };
@@ -94,8 +94,10 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string version() const { return "unknown"; }
-  // The plans that meet our numerics, in the order of cuDNN's heuristics. None of them is built.
+  // The plans that meet our numerics, in the order of cuDNN's heuristics. None of them is built. Of attention, then
+  // those that its heuristics do not name and that are known to be faster in some cases.
   virtual Result<std::vector<CudnnPlanInfo>> conv_plans(const ConvSpec& spec) = 0;
+  virtual Result<std::vector<CudnnPlanInfo>> attention_plans(const AttentionSpec& spec) = 0;
   // in, filter, the operands of `epilogues` in order, out
   virtual Result<std::unique_ptr<CudnnPlan>> conv(const ConvSpec& spec) = 0;
   // query, key, value, [mask,] out
