@@ -153,6 +153,39 @@ TEST(LoweredForm, AClusterHasTheBitsOfOneBlock) {
   EXPECT_EQ(std::memcmp(block.values.data(), cluster.values.data(), 16 * 128 * sizeof(float)), 0);
 }
 
+// Rows of five or six warps, in one block or spread over the blocks of a cluster: the tree has nodes without a right
+// part, in sums and in pairs of a maximum and a sum, whose parts do not exchange.
+TEST(LoweredForm, NumbersOfWarpsThatAreNoPowersOfTwo) {
+  const auto text = [](int64_t blocks, int64_t warps) {
+    const auto heads = [&](const std::string& n, const std::string& end) {
+      const std::string cluster = blocks > 1 ? "cluster b" + n + " in " + std::to_string(blocks) + end : "";
+      return cluster + "block w" + n + " in " + std::to_string(warps) + end + "block t" + n + " in 32 {\n";
+    };
+    const auto at = [&](const std::string& n) {
+      const std::string block = blocks > 1 ? std::to_string(32 * warps) + "*b" + n + " + " : "";
+      const std::string element = std::to_string(32 * blocks * warps) + "*r + " + block + "32*w" + n + " + t" + n;
+      return "[floordiv(" + element + ", 128), mod(" + element + ", 128)]";
+    };
+    return "kernel @row(%x: in f32[16, 128], %y: out f32[16, 128]) {\n  grid r in " +
+           std::to_string(64 / (blocks * warps)) + " {\n    v0: f32 = reduce.add tree(32, 32) " + heads("0", ", ") +
+           "v1: f32 = load x" + at("0") + "\nyield v1\n}\nv2: f32, v3: f32 = reduce.max_sum tree(32, 32) " +
+           heads("1", ", ") + "v4: f32 = load x" + at("1") + "\nyield v4, 1\n}\n" + heads("2", " {\n") +
+           "v5: f32 = add v0, v3\nv6: f32 = mul v5, v2\nstore y" + at("2") + ", v6\n" +
+           (blocks > 1 ? "}}}}}\n" : "}}}}\n");
+  };
+  for (const auto& [blocks, warps] :
+       {std::pair<int64_t, int64_t>{1, 3}, {1, 5}, {1, 6}, {3, 2}, {5, 1}, {5, 2}, {7, 2}, {6, 8}, {5, 8}}) {
+    SCOPED_TRACE(testing::Message() << blocks << " x " << warps);
+    const std::string scheduled_text = text(blocks, warps), lowered = lowered_text(scheduled_text.c_str());
+    const Outcome scheduled = run(scheduled_text), of_threads = run(lowered);
+    EXPECT_EQ(scheduled.error, "");
+    EXPECT_EQ(of_threads.error, "");
+    const int64_t count = 64 / (blocks * warps) * blocks * warps * 32;
+    EXPECT_EQ(
+        std::memcmp(scheduled.values.data(), of_threads.values.data(), static_cast<size_t>(count) * sizeof(float)), 0);
+  }
+}
+
 TEST(LoweredForm, ValuesOfAClusterPassThroughMailboxes) {
   const std::string text = lowered_text(kClusterRow);
   EXPECT_NE(text.find("shared f32[2, 4] layout \"mailbox\""), std::string::npos) << text;

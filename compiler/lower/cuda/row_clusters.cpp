@@ -99,6 +99,10 @@ std::optional<RowShape> shape_of_cluster(const Scheduling& s, const PerfectNest&
   shape.threads = kClusterThreads;
   while (!holds(shape.threads)) shape.threads *= 2;
   shape.blocks = std::min(kMaxBlocks, shape.threads / kClusterThreads);
+  // Blocks without a part of the row would only take room: rows of five times a power of two are frequent.
+  const int block_warps = shape.warps() / shape.blocks;
+  shape.blocks = static_cast<int>((chunks->count + block_warps * shape.chunks - 1) / (block_warps * shape.chunks));
+  shape.threads = shape.blocks * block_warps * kWarp;
   if (!holds_all(s.kernel, shape, phases)) return std::nullopt;
   const int64_t least = (int64_t{3} * s.target.sm_count + 4 * shape.blocks - 1) / (4 * shape.blocks);
   const bool enough = has_many(s, count_iterations(nest.heads), least, false);

@@ -19,7 +19,7 @@ inline constexpr int64_t kMaxStagedLength = 256;
 
 struct RowShape {
   int lanes = 1;
-  int threads = kWarp;   // of one row: a power of two
+  int threads = kWarp;   // of one row: a power of two, in each block of a cluster
   int held = 0;          // accesses per thread; 0: as many as the row has, one after another
   int rows = 1;          // of one block
   int blocks = 1;        // a cluster of these shares the threads

@@ -140,6 +140,36 @@ class SharedTuples {
   std::vector<BufferId> arrays_;
 };
 
+// Folds `count` values, of which lane i of each warp takes `own` neighbours from i*own on, as far as there are any. The
+// balanced tree over all of them: a node without a right part is its left one.
+template <class Get>
+Parts fold_over_lanes(ThreadLowering& l, const CombineOp& op, int64_t count, int64_t lanes, int64_t own,
+                      const Get& get) {
+  const IndexExpr lane = mod(IndexExpr::symbol(ir::kThread), lanes), first = lane * own;
+  const bool is_full = lanes * own == count;
+  const auto if_there = [&](const IndexExpr& right, const Parts& both, const Parts& left) {
+    return is_full ? both : choose(l, op, is_positive(l, count - right), both, left);
+  };
+  std::vector<Parts> values;
+  for (int64_t k = 0; k < own; ++k) values.push_back(get(is_full ? first + k : min(first + k, IndexExpr(count - 1))));
+  for (int64_t s = 1; s < own; s *= 2) {
+    for (int64_t k = 0; k + s < own; k += 2 * s) {
+      const auto at = static_cast<size_t>(k);
+      const Parts both = combine(l, op, values[at], values[at + static_cast<size_t>(s)]);
+      values[at] = if_there(first + k + s, both, values[at]);
+    }
+  }
+  if (is_full) return fold_by_xor(l, op, values[0], 1, lanes);
+  Parts mine = values[0];
+  for (int64_t s = 1; s < lanes; s *= 2) {
+    const Parts other = shuffle(l, op, ir::ShuffleKind::by_xor, mine, s);
+    const IndexExpr run = floordiv(lane, s), is_odd = mod(run, 2);
+    const Parts both = combine_exchanged(l, op, mine, other, is_odd);
+    mine = if_there((run + 1 - is_odd) * (s * own), both, choose(l, op, is_positive(l, is_odd), other, mine));
+  }
+  return mine;
+}
+
 // Folds `runs` runs of `unit` warps each. Every run has one value, and the first warps of the runs are `unit` apart.
 // With many runs, the threads of each warp fold neighbouring values and then by_xor, else each thread folds all.
 void fold_warps(ThreadLowering& l, const CombineOp& op, std::vector<Parts>& values, int64_t runs, int64_t unit,
@@ -156,14 +186,19 @@ void fold_warps(ThreadLowering& l, const CombineOp& op, std::vector<Parts>& valu
   });
   IndexExpr base = 0;
   if (l.group.alignment != 0) base = warp_in_block() - floordiv(l.group.thread, kWarpThreads);
-  const bool by_warp = runs > 4 && is_power(runs) && l.block_threads % kWarpThreads == 0;
-  const int64_t lanes = by_warp ? std::min(runs, kWarpThreads) : 1, own = runs / lanes;
-  const IndexExpr first = by_warp ? mod(IndexExpr::symbol(ir::kThread), lanes) * (own * unit) : IndexExpr(0);
+  const bool by_warp = runs > 4 && l.block_threads % kWarpThreads == 0;
+  const auto leaves = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(runs)));
+  const int64_t lanes = by_warp ? std::min(leaves, kWarpThreads) : 1;
   for (int64_t i = 0; i < count; i += step) {
+    const auto get = [&](const IndexExpr& run) { return shared.get(base + run * unit, i / step); };
+    if (by_warp) {
+      values[static_cast<size_t>(i)] = fold_over_lanes(l, op, runs, lanes, leaves / lanes, get);
+      continue;
+    }
     std::vector<Parts> all;
-    for (int64_t k = 0; k < own; ++k) all.push_back(shared.get(base + first + k * unit, i / step));
-    fold_values(l, op, all, 1, own);
-    values[static_cast<size_t>(i)] = by_warp ? fold_by_xor(l, op, all[0], 1, lanes) : all[0];
+    for (int64_t run = 0; run < runs; ++run) all.push_back(get(run));
+    fold_values(l, op, all, 1, runs);
+    values[static_cast<size_t>(i)] = all[0];
   }
 }
 
