@@ -94,6 +94,9 @@ struct FUSEC_API Target {
   std::vector<std::string> libraries;
   bool keeps_rows = true;  // kernels may keep a row of values in memory of the thread; else in registers alone
 
+  // Whether kernels may multiply tiles by the warpgroup instructions of sm_90, which NVRTC alone makes code for.
+  bool has_tile_products = false;
+
   MachineModel model;
   int64_t last_level_cache = 8 << 20;  // bytes
   int64_t l1_bytes = 32 << 10;

@@ -111,6 +111,7 @@ Target gpu(const GpuRow& row) {
   t.vector_bytes = 16;
   t.model = gpu_model(row);
   if (row.sm == 90) take_hopper_figures(t.model);
+  t.has_tile_products = row.sm == 90;
   t.last_level_cache = row.l2_mb << 20;
   return t;
 }
@@ -177,7 +178,8 @@ std::vector<std::string> target_names() {
 
 std::string codegen_key(const Target& target) {
   if (target.kind == TargetKind::cuda) {
-    return "kind=cuda sm=" + std::to_string(target.sm);
+    const std::string key = "kind=cuda sm=" + std::to_string(target.sm);
+    return target.has_tile_products ? key + " blocks=" + std::to_string(target.sm_count) : key;
   }
   std::string key = "kind=cpu cpu=" + target.triple_cpu + " vector=" + std::to_string(target.vector_bytes);
   key += " f16c=" + std::to_string(target.has_f16c) + " avx512fp16=" + std::to_string(target.has_avx512_fp16);

@@ -571,6 +571,46 @@ class Interpreter {
     }
   }
 
+  void run(const TileProduct& s, const Stmt& stmt) {
+    std::vector<int64_t> at = eval(s.sums_index);
+    const std::size_t axes = at.size();
+    at.insert(at.end(), {0, 0, 0});
+    const std::vector<int64_t>& shape = memory(s.sums).shape;
+    if (shape.size() != at.size()) return fail("the sums are no tile in " + where(stmt));
+    const int64_t t = eval(s.thread), terms = eval(s.terms), rows = eval(s.rows), columns = eval(s.columns);
+    const DType dtype = buffers_[s.a.index].dtype;
+    // The terms of a row, all inside of the buffer.
+    const auto read_row = [&](BufferId b, const std::vector<IndexExpr>& index, int64_t offset) {
+      std::vector<int64_t> first = eval(index);
+      first.back() += offset;
+      std::vector<double> values(static_cast<std::size_t>(terms));
+      for (double& value : values) {
+        const char* p = element(stmt, b, first);
+        if (p != nullptr) value = load_number(dtype, p).f;
+        ++first.back();
+      }
+      return values;
+    };
+    for (int64_t half = 0; half < shape[axes] * 2 && ok(); ++half) {
+      const int64_t m = at[axes] = half / 2;
+      const int64_t row = kTileRows * m + 16 * (t / 32) + t % 32 / 4 + 8 * (half % 2);
+      const bool has_row = row < rows;
+      std::vector<double> a;
+      if (has_row) a = read_row(s.a, s.a_index, row * eval(s.a_pitch));
+      for (int64_t pair = 0; pair < shape[axes + 1] * 2 && ok(); ++pair) {
+        const int64_t g = at[axes + 1] = pair / 2, column = kTileColumns * g + 2 * (t % 4) + pair % 2;
+        at[axes + 2] = 2 * (half % 2) + pair % 2;
+        double sum = 0;
+        if (has_row && column < columns) {
+          const std::vector<double> b = read_row(s.b, s.b_index, column * eval(s.b_pitch));
+          for (std::size_t k = 0; k < b.size(); ++k) sum += a[k] * b[k];
+        }
+        if (char* to = element(stmt, s.sums, at, true))
+          store_number(DType::f32, to, cast_number(DType::f64, DType::f32, {sum, 0}));
+      }
+    }
+  }
+
   const Kernel& k_;
   std::vector<EvalBuffer> buffers_;  // by BufferId
   std::vector<EvalReg> regs_;        // by RegId

@@ -83,6 +83,10 @@ void visit_exprs(S& stmt, const F& f) {
                    for_each_item(s.dst_index, f), for_each_item(s.src_index, f), for_each_item(s.extents, f);
                  },
                  [&](CopyConst<Mma, S>& s) { for_each_item(s.a_index, f), for_each_item(s.b_index, f), f(s.lane); },
+                 [&](CopyConst<TileProduct, S>& s) {
+                   for_each_item(s.sums_index, f), for_each_item(s.a_index, f), for_each_item(s.b_index, f);
+                   f(s.a_pitch), f(s.b_pitch), f(s.rows), f(s.columns), f(s.terms), f(s.thread);
+                 },
                  [](auto&) {}},
       stmt.v);
 }
@@ -160,6 +164,12 @@ bool is_lowered(const Kernel& kernel) {
     const auto* loop = std::get_if<Loop>(&stmt.v);
     return loop != nullptr && loop->threads > 0;
   });
+}
+
+bool has_tile_product(const Block& block) {
+  bool found = false;
+  for_each_stmt(block, [&](const Stmt& stmt) { found |= std::holds_alternative<TileProduct>(stmt.v); });
+  return found;
 }
 
 const Loop& innermost_grid(const Loop& outermost) {

@@ -272,6 +272,32 @@ struct Mma {
 inline constexpr int kFirstMmaSm = 80;  // the first GPU architecture that has it
 inline constexpr int64_t kMmaRows = 16, kMmaColumns = 8, kMmaTerms = 16, kMmaResults = 4;  // results: of a thread
 
+// One thread's part of a tile of a matrix product, which the kTileThreads threads of a thread block compute together. a
+// and b are `in` parameters of one 16-bit float type; a_index and b_index are the elements where the tile begins. Along
+// the last axis, the terms of a row lie side by side and rows follow each other at a pitch, in elements. The last three
+// axes of sums, a reg buffer of f32, are m = 0 .. R-1, g = 0 .. C-1 and i = 0 .. 3, for a tile of 64 R rows and 8 C
+// columns; sums_index has the axes before them. With t = thread, w = t div 32 and l = t mod 32:
+//
+//   row    = 64 m + 16 w + l div 4 + 8 (i div 2)
+//   column = 8 g + 2 (l mod 4) + i mod 2
+//   sums[sums_index, m, g, i] = sum over k = 0 .. terms-1 of a[a_index + row * a_pitch + k]
+//                                                          * b[b_index + column * b_pitch + k]
+//
+// where row < rows and column < columns, else 0. `terms`, the pitches and the elements where tiles begin are multiples
+// of kTileLanes: memory is read 16 bytes at a time. The evaluator rounds a sum once; hardware rounds it in ways of its
+// own. All threads of the block come here, with equal expressions but for sums_index and thread.
+struct TileProduct {
+  BufferId sums, a, b;
+  std::vector<IndexExpr> sums_index, a_index, b_index;
+  IndexExpr a_pitch, b_pitch;
+  IndexExpr rows, columns;  // from the beginning of the tile to the last row and column that there are
+  IndexExpr terms;
+  IndexExpr thread;
+};
+inline constexpr int kTileProductSm = 90;  // the only GPU architecture that has it
+inline constexpr int64_t kTileThreads = 128, kTileLanes = 8;
+inline constexpr int64_t kTileRows = 64, kTileColumns = 8, kMaxTileColumns = 256;  // rows, columns: of one step of m, g
+
 // dst = the value of another thread of the warp: by_xor of the thread whose number differs by `lane` (in xor), by_index
 // of the thread with the number `lane` in the warp. `mask` (u32) has a bit for every thread of the warp that takes
 // part.
@@ -305,7 +331,7 @@ struct Sync {
 
 struct Stmt {
   std::variant<Loop, If, Choose, Alloc, Let, IndexValue, Load, Store, Prefetch, Reduce, Scan, TransposeTile, CopyAsync,
-               Mma, Shuffle, Ballot, Sync>
+               Mma, TileProduct, Shuffle, Ballot, Sync>
       v;
 };
 
@@ -334,6 +360,7 @@ struct Kernel {
 BufferId add_buffer(Kernel& kernel, Buffer buffer);  // parameters are also appended to params
 DType dtype_of(const Kernel& kernel, const Operand& operand);
 bool is_lowered(const Kernel& kernel);
+bool has_tile_product(const Block& block);
 // The last of grid loops that nest perfectly.
 Loop& innermost_grid(Loop& outermost);
 const Loop& innermost_grid(const Loop& outermost);

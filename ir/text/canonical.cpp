@@ -95,6 +95,7 @@ class Renumberer {
   void rewrite_own(TransposeTile& s) { rename(s.dst), rename(s.src); }
   void rewrite_own(CopyAsync& s) { rename(s.dst), rename(s.src); }
   void rewrite_own(Mma& s) { rename(s.dst), rename(s.a), rename(s.b); }
+  void rewrite_own(TileProduct& s) { rename(s.sums), rename(s.a), rename(s.b); }
   void rewrite_own(If&) {}
   void rewrite_own(Shuffle& s) { rename(s.dst); }
   void rewrite_own(Ballot& s) { rename(s.dst); }

@@ -162,6 +162,7 @@ Result<Stmt> KernelParser::statement() {
   if (word.text == "store" || word.text == "store.stream") return store(word);
   if (word.text == "prefetch") return prefetch();
   if (word.text == "transpose") return transpose();
+  if (word.text == "tile_product") return tile_product();
   if (word.text == "copy.async") return copy_async();
   if (word.text == "if") return condition();
   if (word.text == "choose") return choice();
@@ -404,6 +405,29 @@ Result<Stmt> KernelParser::mma(RegId dst) {
   FUSEC_ASSIGN(s.b_index, indices("[", "]"));
   FUSEC_TRY(lexer_.expect_word("by"));
   FUSEC_ASSIGN(s.lane, expression());
+  return Stmt{std::move(s)};
+}
+
+Result<Stmt> KernelParser::tile_product() {
+  TileProduct s;
+  FUSEC_ASSIGN(s.sums, buffer());
+  FUSEC_ASSIGN(s.sums_index, indices("[", "]"));
+  const auto matrix = [&](BufferId& id, std::vector<IndexExpr>& index, IndexExpr& pitch) -> Status {
+    FUSEC_TRY(lexer_.expect(","));
+    FUSEC_ASSIGN(id, buffer());
+    FUSEC_ASSIGN(index, indices("[", "]"));
+    FUSEC_TRY(lexer_.expect_word("pitch"));
+    FUSEC_ASSIGN(pitch, expression());
+    return {};
+  };
+  FUSEC_TRY(matrix(s.a, s.a_index, s.a_pitch));
+  FUSEC_TRY(matrix(s.b, s.b_index, s.b_pitch));
+  FUSEC_TRY(lexer_.expect_word("size"));
+  FUSEC_ASSIGN(const std::vector<IndexExpr> size, indices("[", "]"));
+  if (size.size() != 3) return lexer_.error("the size of a tile_product is [rows, columns, terms]");
+  s.rows = size[0], s.columns = size[1], s.terms = size[2];
+  FUSEC_TRY(lexer_.expect_word("by"));
+  FUSEC_ASSIGN(s.thread, expression());
   return Stmt{std::move(s)};
 }
 

@@ -122,6 +122,7 @@ class KernelParser {
   Result<Stmt> transpose();
   Result<Stmt> copy_async();
   Result<Stmt> mma(RegId dst);
+  Result<Stmt> tile_product();
   Result<Stmt> condition();
   Result<Stmt> choice();
   Result<Stmt> shuffle(const Token& word, std::string_view name, RegId dst);

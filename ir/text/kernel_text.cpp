@@ -209,6 +209,12 @@ class Printer {
     return fmt::format("{} = mma {}, {}, {} by {}", definition(s.dst), operand(s.c, DType::f32),
                        element(s.a, s.a_index), element(s.b, s.b_index), index(s.lane));
   }
+  std::string text(const TileProduct& s) const {
+    return fmt::format("tile_product {}, {} pitch {}, {} pitch {} size [{}, {}, {}] by {}",
+                       element(s.sums, s.sums_index), element(s.a, s.a_index), index(s.a_pitch),
+                       element(s.b, s.b_index), index(s.b_pitch), index(s.rows), index(s.columns), index(s.terms),
+                       index(s.thread));
+  }
   std::string mask(const Operand& mask) const {
     return mask == kAllThreads ? "" : " mask " + operand(mask, DType::u32);
   }

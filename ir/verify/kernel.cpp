@@ -308,7 +308,7 @@ class FormCheck {
 
   void cluster(const Loop& loop, const Stmt& s) {
     if (!tags_.empty()) return;
-    cluster_ = loop.cluster;
+    cluster_ = loop.cluster, threads_ = loop.threads;
     const bool even = loop.cluster == 1 || (loop.cluster > 1 && loop.threads % (32 * loop.cluster) == 0);
     if (!even) find(s, "does not give every block of a cluster as many whole warps");
   }
@@ -553,6 +553,47 @@ class FormCheck {
     if (lowered_ && splits_warp_) find(s, "is not run by all threads of a warp");
   }
 
+  void check(const TileProduct& p, const Stmt& s) {
+    if (!element(p.a, p.a_index, 1, s) || !element(p.b, p.b_index, 1, s)) return;
+    dims({p.a_pitch, p.b_pitch, p.rows, p.columns, p.terms, p.thread}, 1, s);
+    dims(p.sums_index, 1, s);
+    if (!known(p.sums, s)) return;
+    const Buffer &sums = k_.buffers[p.sums], &a = k_.buffers[p.a], &b = k_.buffers[p.b];
+    const std::size_t axes = p.sums_index.size();
+    if (sums.space != Space::reg || sums.dtype != DType::f32 || sums.shape.size() != axes + 3)
+      return find(s, "has sums that are no tile of f32 in registers");
+    const IndexExpr &rows = sums.shape[axes], &groups = sums.shape[axes + 1];
+    const bool fits = rows.is_const() && groups.is_const() && rows.value() >= 1 && rows.value() <= 2 &&
+                      groups.value() >= 1 && groups.value() <= kMaxTileColumns / kTileColumns;
+    if (!fits || !sums.shape[axes + 2].is(4)) find(s, "has sums of a shape that no tile has");
+    if (a.space != Space::in || b.space != Space::in || a.dtype != b.dtype || !is_16_bit_float(a.dtype))
+      find(s, "multiplies dtypes or spaces that it cannot");
+    std::set<SymbolId> symbols;
+    for_each_index(s, [&](const IndexExpr& e) {
+      if (&e != &p.thread) e.collect_symbols(symbols);
+    });
+    const bool differs =
+        std::any_of(symbols.begin(), symbols.end(), [](SymbolId of) { return of == kThread || of.reg().has_value(); });
+    if (lowered_ && (differs || threads_ != kTileThreads || cluster_ != 1 || splits_warp_ || !is_beside_grids()))
+      find(s, fmt::format("is not run by all {} threads of a block alike", kTileThreads));
+    if (lowered_ && !(p.thread == IndexExpr::symbol(kThread)))
+      find(s, "is not run by the thread whose part it computes");
+    if (has_odd_start(p)) find(s, fmt::format("reads what does not begin at a multiple of {} elements", kTileLanes));
+  }
+
+  // Whether the statement stands in no loop that is not a grid.
+  bool is_beside_grids() const {
+    return std::all_of(tags_.begin(), tags_.end(), [](LoopTag tag) { return tag == LoopTag::grid; });
+  }
+  // Whether an access of 16 bytes could begin between its multiples.
+  bool has_odd_start(const TileProduct& p) const {
+    const auto is_odd = [&](const IndexExpr& e) { return with_facts(e, k_).known_divisor() % kTileLanes != 0; };
+    const auto is_unaligned = [&](BufferId b) { return k_.buffers[b].alignment % (2 * kTileLanes) != 0; };
+    return is_odd(p.a_index.back()) || is_odd(p.b_index.back()) || is_odd(p.a_pitch) || is_odd(p.b_pitch) ||
+           is_odd(p.terms) || is_unaligned(p.a) || is_unaligned(p.b) || k_.buffers[p.a].alignment == 0 ||
+           k_.buffers[p.b].alignment == 0;
+  }
+
   const Kernel& k_;
   const bool lowered_;
   std::vector<std::string>& out_;
@@ -564,6 +605,7 @@ class FormCheck {
   std::vector<LoopTag> tags_;     // tags of the enclosing loops
   bool splits_warp_ = false;      // a condition or an extent differs between the threads of a warp
   int cluster_ = 1;               // the blocks of a cluster of the outermost loop
+  int threads_ = 0;               // of a block, or of a cluster, of the outermost loop of the lowered form
   const Loop* passes_ = nullptr;  // around the passes of the outermost loop with tasks
 };
 

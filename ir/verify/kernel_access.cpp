@@ -219,6 +219,27 @@ class Collector {
     box(s.b, false, s.b_index, kColumns, stmt);
   }
 
+  void visit(const TileProduct& s, const Stmt& stmt) {
+    rest(s.sums, true, s.sums_index, stmt);
+    const IndexShape& shape = k_.buffers[s.sums].shape;
+    rows_of_tile(s.a, s.a_index, s.a_pitch, shape[shape.size() - 3] * kTileRows, s.rows, s.terms, stmt);
+    rows_of_tile(s.b, s.b_index, s.b_pitch, shape[shape.size() - 2] * kTileColumns, s.columns, s.terms, stmt);
+  }
+  // Records reads of the terms of the tile's rows, of those that there are.
+  void rows_of_tile(BufferId b, std::vector<IndexExpr> index, const IndexExpr& pitch, const IndexExpr& extent,
+                    const IndexExpr& rows, const IndexExpr& terms, const Stmt& s) {
+    const std::size_t depth = loops_.size();
+    boxes_.push_back(std::make_unique<std::vector<IndexExpr>>(std::vector{extent, terms}));
+    const VarId row{next_var_++}, term{next_var_++};
+    loops_.push_back({&boxes_.back()->front(), LoopTag::seq, row, resolved(extent)});
+    loops_.push_back({&boxes_.back()->back(), LoopTag::seq, term, resolved(terms)});
+    index.back() += IndexExpr::symbol(row) * pitch + IndexExpr::symbol(term);
+    Access& a = access(b, false, index, s);
+    a.width = 1;
+    guard(a, {rows - 1 - IndexExpr::symbol(row)});
+    loops_.resize(depth);
+  }
+
   const Kernel& k_;
   AccessTable table_;
   LoopStack loops_;

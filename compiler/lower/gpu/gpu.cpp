@@ -48,6 +48,7 @@ class PrivateBuffers {
       access(copy->dst, copy->dst_index, depth);
       access(copy->src, copy->src_index, depth);
     }
+    if (auto* product = std::get_if<ir::TileProduct>(&stmt.v)) access(product->sums, product->sums_index, depth);
     const auto* tile = std::get_if<ir::TransposeTile>(&stmt.v);
     if (tile != nullptr && dropped(tile->dst, depth) + dropped(tile->src, depth) != 0)
       throw UnsupportedSchedule("a transpose whose tiles are not declared beside it");

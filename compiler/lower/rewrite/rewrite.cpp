@@ -179,6 +179,7 @@ class Cloner {
       buffer(s->dst);
       buffer(s->src);
     }
+    if (auto* s = std::get_if<ir::TileProduct>(&stmt.v)) buffer(s->sums);
   }
 
   Kernel& kernel_;
