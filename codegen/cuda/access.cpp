@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <set>
 
 #include "codegen/cuda/writer.h"
 #include "codegen/kernel/layout.h"
@@ -101,8 +102,25 @@ std::string element_at(Writer& w, const Access& a) {
   return name + "[" + index + "]";
 }
 
+// The part of an index that is a constant in each iteration of the loops that the compiler unrolls.
+IndexExpr unrolled_part(const Writer& w, const IndexExpr& e) {
+  if (e.is_const()) return e;
+  IndexExpr part = 0;
+  for (const IndexExpr::Term& term : e.terms()) {
+    const IndexExpr own = IndexExpr::from_terms({term});
+    std::set<ir::SymbolId> symbols;
+    own.collect_symbols(symbols);
+    if (std::includes(w.unrolled.begin(), w.unrolled.end(), symbols.begin(), symbols.end())) part += own;
+  }
+  return part;
+}
+
+// Beside a tile's sums there are no registers for many addresses. A constant apart from the rest of the index becomes a
+// part of the instruction: sums of 32 bits, which might wrap, would hide it from the compiler.
 std::string format_address(Writer& w, const Access& a) {
-  return buffer_name(w, a.buffer) + " + " + operand(w.index.text(a.form.base));
+  const IndexExpr part = w.spares_addresses ? unrolled_part(w, a.form.base) : IndexExpr(0), rest = a.form.base - part;
+  const std::string address = buffer_name(w, a.buffer) + " + " + operand(w.index.text(rest));
+  return part.is(0) ? address : address + " + " + operand(w.index.text(part));
 }
 
 // Guards.

@@ -14,10 +14,11 @@ namespace fusec::codegen {
 namespace {
 
 // Must be raised whenever the code written for any kernel changes.
-constexpr int kCudaWriterVersion = 25;
+constexpr int kCudaWriterVersion = 26;
 
 struct WrittenCuda {
   std::string text;
+  std::string architecture;  // "sm_90"
   std::vector<ArtifactPhase> phases;
   std::vector<int> most_registers;  // of a thread, for as many resident blocks as a phase should have; 0: any number
 };
@@ -44,11 +45,12 @@ Result<WrittenCuda> write_cuda(const ir::Kernel& kernel, const Target& target, b
     return Status(StatusCode::compile_failed, e.what());
   }
   out.text = prelude.str() + functions;
+  out.architecture = architecture_name(target, ir::has_tile_product(kernel.body));
   return out;
 }
 
 Result<Artifact> compile_written(WrittenCuda written, const Target& target, const EmitOptions& options) {
-  FUSEC_ASSIGN(cuda::Cubin cubin, cuda::compile(written.text, target));
+  FUSEC_ASSIGN(cuda::Cubin cubin, cuda::compile(written.text, written.architecture));
   Artifact artifact;
   artifact.phases = std::move(written.phases);
   if (apply_ptxas_workarounds(cubin.ptx, ptxas_number(cuda::nvrtc_version()), target.sm) == cubin.ptx) {

@@ -37,8 +37,9 @@ struct Cubin {
   std::string ptx;
 };
 
-// compile_failed carries NVRTC's log and the lines around the errors, with their numbers.
-Result<Cubin> compile(const std::string& text, const Target& target);
+// For an architecture such as "sm_90". compile_failed carries NVRTC's log and the lines around the errors, with their
+// numbers.
+Result<Cubin> compile(const std::string& text, const std::string& architecture);
 // The lines of `source` around the first errors that the log of NVRTC tells of, as "kernel.cu(12): error: ...".
 std::string source_at_errors(const std::string& source, const std::string& log);
 // "13.0", or "none".

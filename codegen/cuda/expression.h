@@ -52,6 +52,7 @@ class Prelude {
   // For a part written for this kernel: whether it has been added already.
   bool has(const std::string& name) const { return present_.contains(name); }
   void define(const std::string& name, const std::string& text);
+  void define_ptx(const std::string& name, const std::string& text);  // left out where PTX is
   std::string str() const;
 
  private:

@@ -76,17 +76,17 @@ class Program {
 
 }  // namespace
 
-Result<Cubin> compile(const std::string& text, const Target& target) {
+Result<Cubin> compile(const std::string& text, const std::string& architecture) {
   if (!nvrtc().ok()) return nvrtc().status();
-  const std::string arch = "--gpu-architecture=sm_" + std::to_string(target.sm);
+  const std::string arch = "--gpu-architecture=" + architecture;
   std::vector<const char*> options = {arch.c_str(),       "--fmad=false", "--ftz=false",        "--prec-div=true",
                                       "--prec-sqrt=true", "--std=c++17",  "--disable-warnings", "--minimal"};
   if (has_cache(*nvrtc())) options.push_back("--no-cache");
   Program program(*nvrtc(), text);
   program.compile(options);
   if (!program.ok()) {
-    return Status(StatusCode::compile_failed, "NVRTC for sm_" + std::to_string(target.sm) + ": " + program.error() +
-                                                  "\n" + program.log() + source_at_errors(text, program.log()));
+    return Status(StatusCode::compile_failed, "NVRTC for " + architecture + ": " + program.error() + "\n" +
+                                                  program.log() + source_at_errors(text, program.log()));
   }
   return Cubin{program.cubin(), program.ptx()};
 }
@@ -103,7 +103,7 @@ std::string nvrtc_version() {
 
 namespace fusec::codegen::cuda {
 
-Result<Cubin> compile(const std::string&, const Target&) {
+Result<Cubin> compile(const std::string&, const std::string&) {
   return Status(StatusCode::unsupported,
                 "this build has no CUDA: configure with -DFUSEC_WITH_CUDA=ON where the toolkit's headers are found");
 }

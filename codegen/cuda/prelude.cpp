@@ -548,6 +548,10 @@ FUNCTION void shared_piece(u32& to, const void* from) {
     {"mail", "Pieces mail_piece", kMail, 90},
     {"await_mail", "", kAwaitMail, 90, true},
     {"in_block", "", kInBlock, 90, true},
+    // As descriptors of swizzled rows need it.
+    {"aligned_shared", "", R"(extern __shared__ __align__(1024) unsigned char aligned_shared[];
+)",
+     0, true},
     {"dynamic_shared", "", R"(extern __shared__ __align__(16) unsigned char dynamic_shared[];
 )",
      0, true},
@@ -604,6 +608,10 @@ std::string Prelude::use(const std::string& name) {
 
 void Prelude::define(const std::string& name, const std::string& text) {
   if (present_.insert(name).second) text_ += text;
+}
+
+void Prelude::define_ptx(const std::string& name, const std::string& text) {
+  if (present_.insert(name).second) ptx_ += text;
 }
 
 std::string Prelude::str() const {

@@ -23,7 +23,7 @@ std::string mask_text(const Writer& w, const ir::Operand& mask) {
 
 void write_sync(Writer& w, const ir::Sync& sync) {
   const bool all = sync.scope == ir::SyncScope::cluster;
-  if (sync.scope == ir::SyncScope::block) return w.out.line("__syncthreads();");
+  if (sync.scope == ir::SyncScope::block) return w.out.line(w.block_sync);
   const char* arrive = w.accesses_memory ? "arrive_cluster" : "begin_cluster";  // with something to release, or nothing
   if (all || sync.scope == ir::SyncScope::arrive) w.out.line(w.prelude.use(arrive) + "();");
   if (all || sync.scope == ir::SyncScope::wait) w.out.line(w.prelude.use("wait_cluster") + "();");
@@ -152,12 +152,14 @@ void write_plain(Writer& w, const ir::Stmt& stmt) {
   if (const auto* shuffle = std::get_if<ir::Shuffle>(&stmt.v)) return write_shuffle(w, *shuffle);
   if (const auto* ballot = std::get_if<ir::Ballot>(&stmt.v)) return write_ballot(w, *ballot);
   if (const auto* mma = std::get_if<ir::Mma>(&stmt.v)) return write_mma(w, *mma);
+  if (const auto* product = std::get_if<ir::TileProduct>(&stmt.v)) return write_tile_product(w, *product);
   if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) return write_alloc(w, alloc->buffer);
   if (const auto* transpose = std::get_if<ir::TransposeTile>(&stmt.v)) return write_transpose(w, *transpose);
   throw UnsupportedKernel("only the lowered form of a kernel is written");
 }
 
-// Binds the grid variables, row-major in the number `block`.
+}  // namespace
+
 void bind_grid(Writer& w, const std::vector<ir::LoopHead>& grid, const std::string& block) {
   std::vector<const ir::LoopHead*> varying;
   for (const ir::LoopHead& loop : grid) {
@@ -176,6 +178,8 @@ void bind_grid(Writer& w, const std::vector<ir::LoopHead>& grid, const std::stri
     w.index.bind(varying[i]->var, name, {IndexExpr(0), extent - 1});
   }
 }
+
+namespace {
 
 // Ordered tasks (ir/kernel/task_order.h): which task the block has, and the two passes.
 void write_tasks(Writer& w, const Phase& phase) {
@@ -262,6 +266,7 @@ void open_loop(Writer& w, const ir::LoopHead& head, const IndexExpr& extent) {
   const std::string name = w.loop_name();
   w.out.open(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1})", w.index.type(), name, w.index.text(extent)));
   w.index.bind(head.var, name, {IndexExpr(0), extent - 1});
+  if (head.tag == ir::LoopTag::unroll) w.unrolled.insert(head.var);
 }
 
 }  // namespace
@@ -279,28 +284,31 @@ PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comme
   const int threads = std::max(1, phase.threads);
   w.cluster = phase.cluster, w.threads = threads;
   w.index.bind(ir::kThread, systematic_name(ir::kThread), {IndexExpr(0), IndexExpr(threads * phase.cluster - 1)});
+  PhaseText out;
+  out.iterations = count_blocks(phase);
+  out.threads = threads;
   if (phase.tasks) {
     write_tasks(w, phase);
+  } else if (multiplies_tiles(phase)) {
+    out = write_tiles(w, phase);
   } else {
     bind_grid(w, phase.grid, w.cluster > 1 ? fmt::format("blockIdx.x / {}u", w.cluster) : "blockIdx.x");
     for (const ir::Stmt* stmt : phase.body) write_stmt(w, *stmt);
   }
 
-  PhaseText out;
-  out.iterations = count_blocks(phase);
-  out.threads = threads;
   const int64_t shared = shared_bytes(w);
-  out.dynamic_shared = shared > kStaticShared ? shared : 0;
+  if (shared > kStaticShared) out.dynamic_shared = shared;
   Text head;
   for (std::size_t i = 0; i < kernel.extents.size(); ++i)
     head.line(fmt::format("const {0} n{1} = ({0})e{1};", w.index.type(), i));
   if (waits_for_launches(target)) head.line(prelude.use("wait_for_launches") + "();");
   const std::string first = w.cluster > 1 ? fmt::format("blockIdx.x % {}u * {}u + ", w.cluster, threads) : "";
-  if (threads > 1) head.line(fmt::format("const {} t = {}threadIdx.x;", w.index.type(), first));
+  if (out.threads == threads && threads > 1)
+    head.line(fmt::format("const {} t = {}threadIdx.x;", w.index.type(), first));
   const std::string cluster = w.cluster > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", w.cluster) : "";
-  out.text = fmt::format("\nextern \"C\" __global__ {}__launch_bounds__({}{}) void {}({}) {{\n", cluster, threads,
+  out.text = fmt::format("\nextern \"C\" __global__ {}__launch_bounds__({}{}) void {}({}) {{\n", cluster, out.threads,
                          resident > 1 ? fmt::format(", {}", resident) : "", entry, parameters(w, phase)) +
-             head.str() + shared_declarations(w, out.dynamic_shared > 0) + w.out.str() + "}\n";
+             head.str() + shared_declarations(w, shared > kStaticShared) + out.text + w.out.str() + "}\n";
   return out;
 }
 

@@ -35,7 +35,10 @@ struct Writer {
   int cluster = 1, threads = 1;      // blocks of a cluster of this phase, threads of a block
   int loops = 0, clamps = 0;         // counters for names
   bool accesses_memory = false;      // beside registers, so far
-  std::string loop_name();           // the next loop variable
+  std::string block_sync = "__syncthreads();";
+  bool spares_addresses = false;    // writes the constant parts of addresses apart
+  std::set<ir::SymbolId> unrolled;  // variables of the enclosing loops that the compiler unrolls
+  std::string loop_name();          // the next loop variable
 
   Writer(const ir::Kernel& kernel, const Target& target, Prelude& prelude)
       : kernel(kernel), target(target), prelude(prelude), index(kernel, prelude) {}
@@ -78,6 +81,15 @@ void write_prefetch(Writer& w, const ir::Prefetch& prefetch);
 void write_index_value(Writer& w, const ir::IndexValue& stmt);
 // The guard at `lane` of `width` as text; "" if it always holds.
 std::string guard_text(Writer& w, const ir::Guard& guard, int width);
+
+// Binds the grid variables, row-major in the number `block`.
+void bind_grid(Writer& w, const std::vector<ir::LoopHead>& grid, const std::string& block);
+
+// tiles.cpp: products of tiles
+bool multiplies_tiles(const Phase& phase);
+// Writes the body of a function whose thread blocks run several tiles each. Returns its threads and shared memory.
+PhaseText write_tiles(Writer& w, const Phase& phase);
+void write_tile_product(Writer& w, const ir::TileProduct& product);
 
 // memory.cpp: local buffers, and statements on whole buffers
 void write_alloc(Writer& w, ir::BufferId id);

@@ -25,6 +25,15 @@ Result<std::vector<uint8_t>> assemble(const Assembler& assembler, const std::str
 
 }  // namespace
 
+std::string architecture_name(const Target& target, bool own_instructions) {
+  return "sm_" + std::to_string(target.sm) + (own_instructions ? "a" : "");
+}
+
+std::string architecture_name(const Target& target, const std::string& ptx) {
+  const std::string own = architecture_name(target, true);
+  return ptx.find("\n.target " + own) != std::string::npos ? own : architecture_name(target, false);
+}
+
 const std::vector<Assembler>& assemblers() {
   static const std::vector<Assembler> found = find_assemblers();
   return found;

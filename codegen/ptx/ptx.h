@@ -27,6 +27,10 @@ namespace fusec::codegen {
 inline constexpr int kUnknownPtxas = 0, kNeverRight = 1000000;
 int ptxas_number(const std::string& version);  // of "13.0"; else kUnknownPtxas
 
+// "sm_90", or "sm_90a" for code with instructions that this architecture alone has. Such code runs on no newer GPU.
+std::string architecture_name(const Target& target, bool own_instructions);
+std::string architecture_name(const Target& target, const std::string& ptx);  // as the PTX asks for it
+
 struct PtxasBug {
   std::string_view id;
   int right_in;                 // the first version that was seen to be right; all older ones are taken to be wrong

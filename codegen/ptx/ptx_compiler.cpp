@@ -67,7 +67,7 @@ class Program {
 // How to divide, round and treat denormals is said by each instruction of the PTX. Only the contraction of products and
 // sums without a rounding mode is a matter of the assembler.
 Result<std::vector<uint8_t>> assemble_once(const std::string& ptx, const Target& target) {
-  const std::string name = "sm_" + std::to_string(target.sm), arch = "--gpu-name=" + name;
+  const std::string name = architecture_name(target, ptx), arch = "--gpu-name=" + name;
   Program program(*ptx_compiler_library(), ptx);
   if (!program.compile({arch.c_str(), "--fmad=false"})) {
     return Status(StatusCode::compile_failed, "the PTX compiler for " + name + ": error " +

@@ -140,9 +140,10 @@ Result<runtime::Stages> runtime::run_stages(const ir::Graph& imported, const Tar
   return s;
 }
 
-Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options& options, const Target& target,
+Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options& options, const Target& wanted,
                                               KernelSet kernels, const Machine* machine) {
   if (!model.graph) return Status(StatusCode::invalid_argument, "the Model holds no graph");
+  const Target target = codegen::writable_target(wanted, options.codegen);
   // One by one: GCC 12 destroys members twice where a later one of a braced list throws.
   Parts parts;
   parts.options = options;

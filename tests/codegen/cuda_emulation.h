@@ -37,7 +37,7 @@ extern "C" char __start_fusec_shared[] __attribute__((weak)), __stop_fusec_share
 
 namespace emulation {
 
-enum class State { ready, at_block, at_warp, done };
+enum class State { ready, at_block, at_group, at_warp, done };
 
 struct Fiber {
   void** top = nullptr;  // of its stack, while it does not run
@@ -70,7 +70,7 @@ struct OtherBlocks {                // their shared memory, while the arrays hav
 inline OtherBlocks other_blocks;
 inline unsigned running_block = 0;  // of the cluster
 inline void** scheduler = nullptr;  // the top of its stack, while a fiber runs
-inline Index thread_index, block_index;
+inline Index thread_index, block_index, grid_size;
 inline unsigned first_block = 0;  // of the cluster
 inline char error[200] = "";
 inline void (*entry)(void*) = nullptr;
@@ -148,12 +148,21 @@ inline bool warp_is_complete(unsigned t) {
   return true;
 }
 
+// All threads of the warpgroup have come.
+inline bool group_is_complete(unsigned t) {
+  const unsigned first = t & ~127u;
+  for (unsigned i = first; i < first + 128 && i < thread_count; ++i)
+    if (fibers[i].state != State::at_group) return false;
+  return true;
+}
+
 inline bool release() {
   unsigned at_block = 0, count = 0;
   static bool free[kBlocks * 1024];
   for (unsigned t = 0; t < thread_count; ++t) at_block += fibers[t].state == State::at_block;
   for (unsigned t = 0; t < thread_count; ++t) {
-    free[t] = at_block == thread_count || (fibers[t].state == State::at_warp && warp_is_complete(t));
+    free[t] = at_block == thread_count || (fibers[t].state == State::at_warp && warp_is_complete(t)) ||
+              (fibers[t].state == State::at_group && group_is_complete(t));
   }
   for (unsigned t = 0; t < thread_count; ++t) {
     if (free[t]) fibers[t].state = State::ready, ++count;
@@ -221,6 +230,7 @@ void launch(void (*function)(A...), unsigned blocks, unsigned threads, unsigned 
   entry_arguments = &call;
   block_threads = threads;
   thread_count = threads * cluster;
+  grid_size.x = blocks;
   if (blocks % cluster != 0) return fail("a cluster without all its blocks");
   for (first_block = 0; first_block < blocks && error[0] == 0; first_block += cluster) run_cluster(reversed);
 }
@@ -258,6 +268,7 @@ inline float toward_zero(long double v) {
 
 #define threadIdx emulation::thread_index
 #define blockIdx emulation::block_index
+#define gridDim emulation::grid_size
 
 // Of the block, or of its cluster: kernels have one or the other.
 inline void __syncthreads() { emulation::wait(emulation::State::at_block); }
@@ -386,6 +397,32 @@ inline void mma_f16(float (&d)[4], const unsigned short* a, int a_pitch, const u
 inline void mma_bf16(float (&d)[4], const unsigned short* a, int a_pitch, const unsigned short* b, int b_pitch) {
   mma_of(d, a, a_pitch, b, b_pitch, [](unsigned short v) { return __uint_as_float((unsigned)v << 16); });
 }
+// Each thread that multiplies reads both factors from where they lie: nothing is streamed.
+template <int M, int N, int S, bool kBf16>
+struct Tiles {
+  unsigned group;
+
+  Tiles(unsigned char*, unsigned warpgroup, int) : group(warpgroup) { __syncthreads(); }
+  void begin_filling() {}
+  void end_filling() {}
+  void begin_multiplying() {}
+  void fill(const unsigned short*, unsigned, int, const unsigned short*, unsigned, int, int) {}
+  void sync() { emulation::wait(emulation::State::at_group); }
+
+  static float f32(unsigned short v) { return kBf16 ? __uint_as_float((unsigned)v << 16) : f32_from_f16(v); }
+  void multiply(float (&sums)[M * N / 2], const unsigned short* a, unsigned a_pitch, int rows, const unsigned short* b,
+                unsigned b_pitch, int columns, int terms) {
+    const int t = (int)emulation::thread_index.x % 128;
+    for (int i = 0; i < M * N / 2; ++i) {
+      const int row = i / (N / 2) * 64 + t / 32 * 16 + t % 32 / 4 + i % 4 / 2 * 8;
+      const int column = i % (N / 2) / 4 * 8 + t % 4 * 2 + i % 2;
+      double sum = 0;
+      for (int k = 0; k < terms && row < rows && column < columns; ++k)
+        sum += (double)f32(a[(size_t)row * a_pitch + k]) * (double)f32(b[(size_t)column * b_pitch + k]);
+      sums[i] = (float)sum;
+    }
+  }
+};
 namespace emulation {
 template <class F>
 F greater_of(F a, F b) {
@@ -445,7 +482,8 @@ template <class V>
 void shared_piece(V& to, const void* from) {
   to = *static_cast<const V*>(from);
 }
-__attribute__((section("fusec_shared"), aligned(16))) static unsigned char dynamic_shared[256 << 10];
+__attribute__((section("fusec_shared"), aligned(1024))) static unsigned char dynamic_shared[256 << 10];
+#define aligned_shared dynamic_shared
 
 // Of -fsanitize=alignment,bounds.
 extern "C" {

@@ -296,7 +296,9 @@ RunOutcome EmulationLibrary::run(std::size_t number, const std::vector<Tensor>& 
   for (std::size_t p = 0; p < phases.size(); ++p) {
     const auto launch =
         reinterpret_cast<void (*)(unsigned, unsigned, unsigned, void**, bool)>(find(entry_name(number, p) + "_launch"));
-    const int64_t blocks = *named(kernel, codegen::count_blocks(phases[p])).eval(extents);
+    int64_t blocks = *named(kernel, codegen::count_blocks(phases[p])).eval(extents);
+    // Blocks that take several tiles each are fewer, so that each of their warpgroups has some.
+    if (ir::has_tile_product(kernel.body)) blocks = std::min<int64_t>(blocks, 2);
     launch(static_cast<unsigned>(std::max<int64_t>(0, blocks)), static_cast<unsigned>(threads_[number][p]),
            static_cast<unsigned>(phases[p].cluster), parameters.data(), reversed);
   }

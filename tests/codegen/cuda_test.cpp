@@ -263,7 +263,7 @@ TEST(CudaSource, IsShownWhereNvrtcRefusesIt) {
 }
 
 TEST(CudaSource, ErrorsOfNvrtcCarryIt) {
-  const auto cubin = codegen::cuda::compile("__global__ void k(int* x) {\n  *x = no_such_name;\n}\n", sm("sm_90"));
+  const auto cubin = codegen::cuda::compile("__global__ void k(int* x) {\n  *x = no_such_name;\n}\n", "sm_90");
   if (cubin.status().code() == StatusCode::unsupported) GTEST_SKIP() << cubin.status().str();
   EXPECT_EQ(cubin.status().code(), StatusCode::compile_failed);
   const std::string message = cubin.status().str();

@@ -163,13 +163,18 @@ Status GpuLibrary::has(const GpuMode& mode) {
   return codegen::has_assembler() || mode.ptx ? Status() : Status(StatusCode::unsupported, "no assembler");
 }
 
-std::unique_ptr<GpuLibrary> GpuLibrary::make(const std::vector<ir::Kernel>& kernels, const GpuMode& mode) {
+bool GpuLibrary::has_tile_products() { return gpu().ok() && gpu()->target.has_tile_products; }
+
+std::unique_ptr<GpuLibrary> GpuLibrary::make(const std::vector<ir::Kernel>& kernels, const GpuMode& mode,
+                                             int multiprocessors) {
+  Target target = gpu()->target;
+  if (multiprocessors > 0) target.sm_count = multiprocessors;
   const Current current(*gpu()->context);
   std::unique_ptr<GpuLibrary> out(new GpuLibrary);
   out->state_ = std::make_unique<State>();
   out->state_->kernels = kernels;
   for (const ir::Kernel& kernel : kernels) {
-    auto artifact = codegen_test::emit(kernel, gpu()->target, {.codegen = mode.codegen});
+    auto artifact = codegen_test::emit(kernel, target, {.codegen = mode.codegen});
     Result<State::Loaded> loaded = artifact.ok() ? State::load(*std::move(artifact), mode.ptx) : artifact.status();
     EXPECT_TRUE(loaded.ok()) << mode.name << ": " << loaded.status().str();
     if (!loaded.ok()) return nullptr;
@@ -200,7 +205,8 @@ struct GpuLibrary::State {};
 
 Status GpuLibrary::available() { return Status(StatusCode::unsupported, "this build has no CUDA"); }
 Status GpuLibrary::has(const GpuMode&) { return available(); }
-std::unique_ptr<GpuLibrary> GpuLibrary::make(const std::vector<ir::Kernel>&, const GpuMode&) { return nullptr; }
+bool GpuLibrary::has_tile_products() { return false; }
+std::unique_ptr<GpuLibrary> GpuLibrary::make(const std::vector<ir::Kernel>&, const GpuMode&, int) { return nullptr; }
 GpuLibrary::~GpuLibrary() = default;
 RunOutcome GpuLibrary::run(std::size_t, const std::vector<Tensor>&, const Extents&) const { return {}; }
 

@@ -30,8 +30,12 @@ class GpuLibrary {
   static Status available();
   // Whether this machine can make such code; else why not.
   static Status has(const GpuMode& mode);
-  // Fails the running test where they do not compile or load.
-  static std::unique_ptr<GpuLibrary> make(const std::vector<ir::Kernel>& kernels, const GpuMode& mode);
+  // Whether the GPU multiplies tiles (Target::has_tile_products).
+  static bool has_tile_products();
+  // Fails the running test where they do not compile or load. `multiprocessors`: that the GPU is taken to have; 0: its
+  // own.
+  static std::unique_ptr<GpuLibrary> make(const std::vector<ir::Kernel>& kernels, const GpuMode& mode,
+                                          int multiprocessors = 0);
   ~GpuLibrary();
   GpuLibrary(const GpuLibrary&) = delete;
 

@@ -60,6 +60,7 @@ Result<Detected> detect(const Driver& driver, CUdevice device) {
   take(target.last_level_cache, get(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
   const bool bandwidth = take_bandwidth(target, get(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE),
                                         get(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH));
+  target.has_tile_products &= known;
   std::string limits_source = "from the device";
   if (!bandwidth) limits_source += ", bandwidth from the table";
   if (!known) limits_source += "; sm_" + std::to_string(sm) + " is treated as " + target.name;
