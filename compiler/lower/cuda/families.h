@@ -34,6 +34,9 @@ void roll_rows(ir::Kernel& kernel, const std::vector<ir::LoopHead>& heads, ir::B
 std::optional<ir::Block> cuda_transpose(const Scheduling& s, const PerfectNest& nest, VarId across);
 // Schedules nests that interleave up to 8 planes or take them apart. Returns nullopt for others.
 std::optional<ir::Block> cuda_planes(const Scheduling& s, const PerfectNest& nest);
+// Schedules large products of 16-bit matrices that lie in memory, with what follows them, for the warpgroup
+// instructions of sm_90. Returns nullopt for others, and where there are few rows.
+std::optional<ir::Block> cuda_warpgroup_product(const Scheduling& s, const PerfectNest& nest);
 // Schedules matrix products of 16-bit floats for matrix instructions. Returns nullopt for nests that are no such
 // product.
 std::optional<ir::Block> cuda_product(const Scheduling& s, const PerfectNest& nest);

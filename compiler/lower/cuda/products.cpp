@@ -14,6 +14,7 @@
 #include <numeric>
 #include <set>
 
+#include "compiler/lower/cuda/product_parts.h"
 #include "compiler/lower/cuda/product_tiles.h"
 #include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
@@ -48,21 +49,27 @@ class ProductSchedule {
   Block run() {
     const VarId i = add_var(k_), j = add_var(k_);
     row0_ = IndexExpr::symbol(i) * tiles_.rows, column0_ = IndexExpr::symbol(j) * tiles_.columns;
-    const DType dtype = k_.regs[left_].dtype;
-    a_ = {add_tile("A", dtype, tiles_.rows, tiles_.chunk + kTilePad, tiles_.chunk), left_, m_, tiles_.rows, 1, {}, {}};
+    const DType dtype = k_.regs[p_.left].dtype;
+    a_ = {add_tile("A", dtype, tiles_.rows, tiles_.chunk + kTilePad, tiles_.chunk),
+          p_.left,
+          p_.m,
+          tiles_.rows,
+          1,
+          {},
+          {}};
     b_ = {add_tile("B", dtype, tiles_.columns, tiles_.chunk + kTilePad, tiles_.chunk),
-          right_,
-          n_,
+          p_.right,
+          p_.n,
           tiles_.columns,
           1,
           {},
           {}};
     Block filled;
     if (shape_.patches) filled.push_back(fill_windows());
-    a_.work = shape_.patches ? read_patches() : closure(left_), b_.work = closure(right_);
+    a_.work = shape_.patches ? read_patches() : p_.closure(p_.left), b_.work = p_.closure(p_.right);
     a_.lanes = left_lanes_, b_.lanes = in_lanes_;
     for (Factor* f : {&a_, &b_})
-      f->walk = walk(f->rows, tiles_.chunk / f->lanes, f->lanes, !lies_along_terms(closure(f->value)));
+      f->walk = walk(f->rows, tiles_.chunk / f->lanes, f->lanes, !lies_along_terms(p_.closure(f->value)));
     results_ = add_tile("C", DType::f32, tiles_.kept_rows(), tiles_.columns + kTilePad, tiles_.columns);
     warps_ = {{LoopTag::block, add_var(k_), tiles_.row_warps},
               {LoopTag::block, add_var(k_), tiles_.column_warps},
@@ -90,125 +97,25 @@ class ProductSchedule {
   // --- the parts of the nest ---------------------------------------------------------------------------------------
 
   bool find_parts() {
-    if (s_.target.sm < ir::kFirstMmaSm || nest_.heads.empty()) return false;
-    n_ = nest_.heads.back();
-    if (nest_.heads.size() > 1) m_ = nest_.heads[nest_.heads.size() - 2];
-    for (const Stmt& stmt : nest_.body) {
-      const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
-      if (reduce != nullptr && sum_ != nullptr) return false;
-      if (reduce != nullptr) sum_ = reduce;
-      if (reduce == nullptr && !is_plain(stmt)) return false;
-      if (sum_ == nullptr) made_.push_back(stmt);
-      if (reduce != nullptr) append(made_, reduce->body);
-    }
-    return sum_ != nullptr && is_product() && is_of_known_extents();
-  }
-
-  bool is_plain(const Stmt& stmt) const {
-    if (!ir::nested_blocks(stmt).empty() || std::holds_alternative<ir::Alloc>(stmt.v)) return false;
-    const auto* load = std::get_if<ir::Load>(&stmt.v);
-    return load == nullptr || (load->clamp == 0 && k_.buffers[load->buffer].space == ir::Space::in);
-  }
-
-  const Stmt* definition(const Operand& operand) const {
-    const auto* reg = std::get_if<RegId>(&operand);
-    for (const Stmt& stmt : made_) {
-      const std::vector<RegId> defined = ir::defined(stmt);
-      if (reg != nullptr && std::find(defined.begin(), defined.end(), *reg) != defined.end()) return &stmt;
-    }
-    return nullptr;
-  }
-  const ir::Let* let_of(const Operand& operand) const {
-    const Stmt* stmt = definition(operand);
-    return stmt != nullptr ? std::get_if<ir::Let>(&stmt->v) : nullptr;
-  }
-  // The 16-bit value that the operand of the product converts.
-  std::optional<RegId> factor(const Operand& operand) {
-    const std::optional<DType> dtype = narrow_type(operand);
-    if (!dtype) return std::nullopt;
-    const ir::Let* let = let_of(operand);
-    if (let->op == ir::ScalarOp::cast) return std::get<RegId>(let->args[0]);
-    const RegId narrow = add_reg(k_, *dtype);
-    made_.push_back({ir::Let{narrow, ir::ScalarOp::cast, {operand}}});
-    return narrow;
-  }
-  // The 16-bit type that holds the operand: a conversion from it, or 0 in its place where a condition says so, as in
-  // the padding of an image that was scaled.
-  std::optional<DType> narrow_type(const Operand& operand) const {
-    const ir::Let* let = let_of(operand);
-    if (let == nullptr) return std::nullopt;
-    if (let->op == ir::ScalarOp::cast) {
-      const auto* from = std::get_if<RegId>(&let->args[0]);
-      if (from == nullptr || !is_16_bit_float(k_.regs[*from].dtype)) return std::nullopt;
-      return k_.regs[*from].dtype;
-    }
-    if (let->op != ir::ScalarOp::where) return std::nullopt;
-    const auto* zero = std::get_if<ir::Constant>(&let->args[2]);
-    return zero != nullptr && zero->f == 0 ? narrow_type(let->args[1]) : std::nullopt;
-  }
-
-  bool is_product() {
-    if (sum_->combiner != ir::Combiner::add || sum_->loops.size() != 1 || sum_->yield.size() != 1 ||
-        !sum_->guard.empty() || k_.regs[sum_->dst[0]] != ir::RegInfo{DType::f32, 1} ||
-        !std::all_of(sum_->body.begin(), sum_->body.end(), [&](const Stmt& stmt) { return is_plain(stmt); }))
-      return false;
-    term_ = sum_->loops[0];
-    const ir::Let* mul = let_of(sum_->yield[0]);
-    if (mul == nullptr || mul->op != ir::ScalarOp::mul) return false;
-    const auto x = factor(mul->args[0]), y = factor(mul->args[1]);
-    if (!x || !y || k_.regs[*x].dtype != k_.regs[*y].dtype) return false;
-    left_ = *x, right_ = *y;
-    if (uses(left_, n_.var)) std::swap(left_, right_);
-    if (uses(left_, n_.var) || (m_ && uses(right_, m_->var))) return false;
-    return reads_rows(right_);
-  }
-
-  // The statements of the sum's body, and of those before it, on which the register depends, in order.
-  Block closure(RegId reg) const {
-    std::set<RegId> needed = {reg};
-    Block out;
-    for (std::size_t i = made_.size(); i-- > 0;) {
-      const Stmt& stmt = made_[i];
-      const std::vector<RegId> made = ir::defined(stmt);
-      if (std::none_of(made.begin(), made.end(), [&](RegId r) { return needed.contains(r); })) continue;
-      ir::for_each_operand(stmt, [&](const Operand& operand) {
-        if (const auto* r = std::get_if<RegId>(&operand)) needed.insert(*r);
-      });
-      ir::for_each_index(stmt, [&](const IndexExpr& e) {
-        std::set<ir::SymbolId> symbols;
-        e.collect_symbols(symbols);
-        for (const ir::SymbolId s : symbols)
-          if (s.reg()) needed.insert(*s.reg());
-      });
-      out.insert(out.begin(), stmt);
-    }
-    return out;
-  }
-  bool uses(RegId reg, VarId var) const {
-    const Block block = closure(reg);
-    return std::any_of(block.begin(), block.end(), [&](const Stmt& stmt) { return mentions(stmt, var); });
-  }
-  // Whether the operand lies in memory with its terms side by side, and is made of nothing else.
-  bool reads_rows(RegId reg) const {
-    const Block block = closure(reg);
-    const auto* load = block.size() == 1 ? std::get_if<ir::Load>(&block[0].v) : nullptr;
-    if (load == nullptr || load->index.size() != 1 || !load->guard.empty()) return false;
-    const auto affine = affine_in(load->index[0], {term_.var});
-    return affine && affine->coefficient(term_.var).is(1) && divisible_by(k_, affine->rest, 2);
+    if (s_.target.sm < ir::kFirstMmaSm) return false;
+    auto parts = find_product_parts(k_, nest_);
+    if (!parts) return false;
+    p_ = *std::move(parts);
+    return is_of_known_extents();
   }
 
   // Whether what the value is loaded from lies side by side along the terms, as rows of a matrix do and patches do not.
   bool lies_along_terms(const Block& block) const {
     return std::all_of(block.begin(), block.end(), [&](const Stmt& stmt) {
       const auto* load = std::get_if<ir::Load>(&stmt.v);
-      if (load == nullptr || !mentions(stmt, term_.var)) return true;
-      const auto affine = affine_in(load->index.back(), {term_.var});
-      return affine && affine->coefficient(term_.var).is(1);
+      if (load == nullptr || !mentions(stmt, p_.term.var)) return true;
+      const auto affine = affine_in(load->index.back(), {p_.term.var});
+      return affine && affine->coefficient(p_.term.var).is(1);
     });
   }
 
   bool is_of_known_extents() {
-    const auto terms = known_value(s_, term_.extent), columns = known_value(s_, n_.extent);
+    const auto terms = known_value(s_, p_.term.extent), columns = known_value(s_, p_.n.extent);
     if (!terms || !columns || *terms < 2 || *terms % 2 != 0 || *columns % 2 != 0) return false;
     shape_.terms = *terms, shape_.columns = *columns;
     in_lanes_ = std::gcd(shape_.terms, kMaxLanes), out_lanes_ = std::gcd(shape_.columns, kMaxLanes);
@@ -217,9 +124,9 @@ class ProductSchedule {
   }
 
   void find_windows() {
-    const Block left = closure(left_);
-    if (lies_along_terms(left) || !m_) return;
-    shape_.patches = find_patches(k_, left, *m_, {LoopTag::seq, term_.var, shape_.terms});
+    const Block left = p_.closure(p_.left);
+    if (lies_along_terms(left) || !p_.m) return;
+    shape_.patches = find_patches(k_, left, *p_.m, {LoopTag::seq, p_.term.var, shape_.terms});
     if (!shape_.patches) return;
     left_lanes_ = std::gcd(in_lanes_, shape_.patches->width);
     if (!shape_.patches->overlap()) shape_.patches.reset();
@@ -230,8 +137,8 @@ class ProductSchedule {
   bool choose_tiles() {
     IndexExpr count = 1;  // of rows
     for (const LoopHead& head : nest_.heads)
-      if (head.var != n_.var) count *= head.extent;
-    const auto tiles = choose_product_tiles(s_, shape_, count, m_);
+      if (head.var != p_.n.var) count *= head.extent;
+    const auto tiles = choose_product_tiles(s_, shape_, count, p_.m);
     if (tiles) tiles_ = *tiles;
     return tiles.has_value();
   }
@@ -253,10 +160,10 @@ class ProductSchedule {
     for (const LoopHead& head : nest_.heads)
       if (turns_ && head.var == turns_->head.var) {
         heads.push_back({LoopTag::grid, turns_->block, *head.extent.exact_div(turns_->count)});
-      } else if (head.var != n_.var && (!m_ || head.var != m_->var)) {
+      } else if (head.var != p_.n.var && (!p_.m || head.var != p_.m->var)) {
         heads.push_back({LoopTag::grid, head.var, head.extent});
       }
-    heads.push_back({LoopTag::grid, i, m_ ? ceildiv(m_->extent, tiles_.rows) : IndexExpr(1)});
+    heads.push_back({LoopTag::grid, i, p_.m ? ceildiv(p_.m->extent, tiles_.rows) : IndexExpr(1)});
     heads.push_back({LoopTag::grid, j, (shape_.columns + tiles_.columns - 1) / tiles_.columns});
     return heads;
   }
@@ -315,9 +222,10 @@ class ProductSchedule {
   Block make(const Factor& f, const IndexExpr& row0, const IndexExpr& term0) {
     const IndexExpr row = f.walk.row(), column = f.walk.column();
     Block work = f.work;
-    work.push_back({ir::Store{f.tile, {row, IndexExpr::symbol(term_.var) - term0}, f.value, {}, ir::StoreHint::none}});
+    work.push_back(
+        {ir::Store{f.tile, {row, IndexExpr::symbol(p_.term.var) - term0}, f.value, {}, ir::StoreHint::none}});
     work = clone(k_, work);
-    const bool has_tail = shape_.terms % tiles_.chunk != 0 && !(shape_.patches && f.value == left_);
+    const bool has_tail = shape_.terms % tiles_.chunk != 0 && !(shape_.patches && f.value == p_.left);
     const bool computes = !keeps_zeros(f.work);  // behind the last term, where loads yield 0, the value may be another
     const IndexExpr left = IndexExpr(shape_.terms) - f.lanes - term0 - column;  // behind the access
     for (Stmt& stmt : work) {
@@ -330,7 +238,7 @@ class ProductSchedule {
         store->guard.push_back(left);
     }
     if (f.along) substitute(work, f.along->var, row0 + row);
-    vectorize(k_, work, term_.var, static_cast<int>(f.lanes), term0 + column);
+    vectorize(k_, work, p_.term.var, static_cast<int>(f.lanes), term0 + column);
     // What stands behind the last term could be no number.
     if (has_tail && computes) add_zeros(work, f.tile, {row, column + lane()}, f.lanes, {-left - 1});
     return work;
@@ -360,13 +268,13 @@ class ProductSchedule {
   Stmt fill_windows() {
     const int64_t all = tiles_.lines(shape_), full = shape_.terms / shape_.patches->width;
     const int64_t count = shape_.positions(tiles_.rows), warps = std::min(all, threads() / kWarp);
-    windows_ = add_tile("W", k_.regs[left_].dtype, all, round_up(count, kMaxLanes), count);
+    windows_ = add_tile("W", k_.regs[p_.left].dtype, all, round_up(count, kMaxLanes), count);
     const Axis warp{LoopTag::block, add_var(k_), warps}, thread{LoopTag::block, add_var(k_), kWarp},
         turn{LoopTag::unroll, add_var(k_), (all + warps - 1) / warps},
         step{LoopTag::unroll, add_var(k_), (count + kWarp - 1) / kWarp};
     const IndexExpr line = turn.at() * warps + warp.at(), position = step.at() * kWarp + thread.at();
-    Block work = make_position(k_, closure(left_), *shape_.patches, *m_, {LoopTag::seq, term_.var, shape_.terms}, row0_,
-                               line, position);
+    Block work = make_position(k_, p_.closure(p_.left), *shape_.patches, *p_.m,
+                               {LoopTag::seq, p_.term.var, shape_.terms}, row0_, line, position);
     const RegId value = ir::defined(work.back())[0];
     ir::Guard inside;
     if (all % warps != 0) inside.push_back(IndexExpr(all - 1) - line);
@@ -374,8 +282,8 @@ class ProductSchedule {
     ir::Guard guard = inside;
     if (full < all) guard.push_back(IndexExpr(full - 1) - line);
     // Behind the windows of the last row there may be nothing.
-    if (!divisible_by(k_, m_->extent, tiles_.rows))
-      guard.push_back((m_->extent - 1 - row0_) * shape_.patches->step + shape_.patches->width - 1 - position);
+    if (!divisible_by(k_, p_.m->extent, tiles_.rows))
+      guard.push_back((p_.m->extent - 1 - row0_) * shape_.patches->step + shape_.patches->width - 1 - position);
     for (Stmt& stmt : work)
       if (auto* load = std::get_if<ir::Load>(&stmt.v)) add_guard(*load, guard);
     const bool has_zeros = full < all && !keeps_zeros(work);
@@ -410,15 +318,15 @@ class ProductSchedule {
 
   // The element of a row and a term, from the windows.
   Block read_patches() {
-    const IndexExpr term = IndexExpr::symbol(term_.var);
+    const IndexExpr term = IndexExpr::symbol(p_.term.var);
     Block work;
     work.push_back(
-        {ir::Load{left_,
+        {ir::Load{p_.left,
                   windows_,
                   {floordiv(term, shape_.patches->width),
-                   (IndexExpr::symbol(m_->var) - row0_) * shape_.patches->step + mod(term, shape_.patches->width)},
+                   (IndexExpr::symbol(p_.m->var) - row0_) * shape_.patches->step + mod(term, shape_.patches->width)},
                   {},
-                  ir::Constant{k_.regs[left_].dtype},
+                  ir::Constant{k_.regs[p_.left].dtype},
                   0}});
     return work;
   }
@@ -537,18 +445,18 @@ class ProductSchedule {
     const IndexExpr row =
         floordiv(kept, ir::kMmaRows) * (tiles_.rows / tiles_.row_warps) + part * ir::kMmaRows + mod(kept, ir::kMmaRows);
     Block work;
-    const RegId sum = sum_->dst[0];
+    const RegId sum = p_.sum->dst[0];
     for (const Stmt& stmt : nest_.body) {
       if (std::holds_alternative<ir::Reduce>(stmt.v)) {
         work.push_back(
-            {ir::Load{sum, results_, {kept, IndexExpr::symbol(n_.var) - column0_}, {}, ir::Constant{DType::f32}, 0}});
+            {ir::Load{sum, results_, {kept, IndexExpr::symbol(p_.n.var) - column0_}, {}, ir::Constant{DType::f32}, 0}});
       } else {
         work.push_back(stmt);
       }
     }
     work = clone(k_, work);
     ir::Guard guard;
-    const IndexExpr rows = m_ ? m_->extent : IndexExpr(1);
+    const IndexExpr rows = p_.m ? p_.m->extent : IndexExpr(1);
     if (!divisible_by(k_, rows, tiles_.rows)) guard.push_back(rows - 1 - row0_ - row);
     if (shape_.columns % tiles_.columns != 0)
       guard.push_back(IndexExpr(shape_.columns) - out_lanes_ - column0_ - column);
@@ -560,19 +468,15 @@ class ProductSchedule {
       if (auto* store = std::get_if<ir::Store>(&stmt.v))
         store->guard.insert(store->guard.end(), guard.begin(), guard.end());
     }
-    if (m_) substitute(work, m_->var, row0_ + row);
-    vectorize(k_, work, n_.var, static_cast<int>(out_lanes_), column0_ + column);
+    if (p_.m) substitute(work, p_.m->var, row0_ + row);
+    vectorize(k_, work, p_.n.var, static_cast<int>(out_lanes_), column0_ + column);
     return over(w.axes(), std::move(work));
   }
 
   const Scheduling& s_;
   ir::Kernel& k_;
   const PerfectNest& nest_;
-  const ir::Reduce* sum_ = nullptr;
-  Block made_;  // the statements that make the factors
-  LoopHead n_, term_;
-  std::optional<LoopHead> m_;
-  RegId left_, right_;  // the factors: of rows and of columns
+  ProductParts p_;
   ProductShape shape_;
   int64_t in_lanes_ = 1, left_lanes_ = 1, out_lanes_ = 1;
   std::optional<Turns> turns_;

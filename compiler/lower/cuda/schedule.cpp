@@ -73,6 +73,7 @@ Block cuda_elements(const Scheduling& s, PerfectNest nest) {
 Block cuda_nest(const Scheduling& s, PerfectNest nest) {
   if (!has_reduction(nest.body)) return cuda_elements(s, std::move(nest));
   if (auto scan = cuda_scan(s, nest)) return std::move(*scan);
+  if (auto product = cuda_warpgroup_product(s, nest)) return std::move(*product);
   if (auto product = cuda_product(s, nest)) return std::move(*product);
   if (const auto along = columns_along(nest)) {
     if (auto columns = cuda_columns(s, nest, *along)) return std::move(*columns);
@@ -194,6 +195,7 @@ ScheduleChoice schedule_cuda(LoopNest& nest, const Target& target, const std::ve
   const std::map<ir::SymbolId, int64_t> typical = find_typical_values(launch, nest.typical);
   ScheduleChoice made;
   nest.questions.clear();
+  align_params(nest);
   Block result;
   Block body = std::move(nest.kernel.body);
   nest.kernel.body.clear();
@@ -210,7 +212,6 @@ ScheduleChoice schedule_cuda(LoopNest& nest, const Target& target, const std::ve
   nest.kernel.body = std::move(result);
   give_own_vars(nest.kernel);
   clean_up(nest.kernel);
-  align_params(nest);
   return made;
 }
 

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lower for CUDA: finds the parts of a nest that is a product of 16-bit matrices.
+
+#include "compiler/lower/cuda/product_parts.h"
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/lower/rewrite/kernel_names.h"
+#include "compiler/lower/rewrite/rewrite.h"
+
+namespace fusec::compiler {
+namespace {
+
+class Finder {
+ public:
+  Finder(ir::Kernel& kernel, const PerfectNest& nest) : k_(kernel), nest_(nest) {}
+
+  std::optional<ProductParts> run() {
+    if (nest_.heads.empty()) return std::nullopt;
+    p_.n = nest_.heads.back();
+    if (nest_.heads.size() > 1) p_.m = nest_.heads[nest_.heads.size() - 2];
+    for (const Stmt& stmt : nest_.body) {
+      const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
+      if (reduce != nullptr && p_.sum != nullptr) return std::nullopt;
+      if (reduce != nullptr) p_.sum = reduce;
+      if (reduce == nullptr && !is_plain(stmt)) return std::nullopt;
+      if (p_.sum == nullptr) p_.made.push_back(stmt);
+      if (reduce != nullptr) append(p_.made, reduce->body);
+    }
+    if (p_.sum == nullptr || !is_product()) return std::nullopt;
+    return std::move(p_);
+  }
+
+ private:
+  bool is_plain(const Stmt& stmt) const {
+    if (!ir::nested_blocks(stmt).empty() || std::holds_alternative<ir::Alloc>(stmt.v)) return false;
+    const auto* load = std::get_if<ir::Load>(&stmt.v);
+    return load == nullptr || (load->clamp == 0 && k_.buffers[load->buffer].space == ir::Space::in);
+  }
+
+  const Stmt* definition(const Operand& operand) const {
+    const auto* reg = std::get_if<RegId>(&operand);
+    for (const Stmt& stmt : p_.made) {
+      const std::vector<RegId> defined = ir::defined(stmt);
+      if (reg != nullptr && std::find(defined.begin(), defined.end(), *reg) != defined.end()) return &stmt;
+    }
+    return nullptr;
+  }
+  const ir::Let* let_of(const Operand& operand) const {
+    const Stmt* stmt = definition(operand);
+    return stmt != nullptr ? std::get_if<ir::Let>(&stmt->v) : nullptr;
+  }
+  // The 16-bit value that the operand of the product converts.
+  std::optional<RegId> factor(const Operand& operand) {
+    const std::optional<DType> dtype = narrow_type(operand);
+    if (!dtype) return std::nullopt;
+    const ir::Let* let = let_of(operand);
+    if (let->op == ir::ScalarOp::cast) return std::get<RegId>(let->args[0]);
+    const RegId narrow = add_reg(k_, *dtype);
+    p_.made.push_back({ir::Let{narrow, ir::ScalarOp::cast, {operand}}});
+    return narrow;
+  }
+  // The 16-bit type that holds the operand: a conversion from it, or 0 in its place where a condition says so, as in
+  // the padding of an image that was scaled.
+  std::optional<DType> narrow_type(const Operand& operand) const {
+    const ir::Let* let = let_of(operand);
+    if (let == nullptr) return std::nullopt;
+    if (let->op == ir::ScalarOp::cast) {
+      const auto* from = std::get_if<RegId>(&let->args[0]);
+      if (from == nullptr || !is_16_bit_float(k_.regs[*from].dtype)) return std::nullopt;
+      return k_.regs[*from].dtype;
+    }
+    if (let->op != ir::ScalarOp::where) return std::nullopt;
+    const auto* zero = std::get_if<ir::Constant>(&let->args[2]);
+    return zero != nullptr && zero->f == 0 ? narrow_type(let->args[1]) : std::nullopt;
+  }
+
+  bool is_product() {
+    if (p_.sum->combiner != ir::Combiner::add || p_.sum->loops.size() != 1 || p_.sum->yield.size() != 1 ||
+        !p_.sum->guard.empty() || k_.regs[p_.sum->dst[0]] != ir::RegInfo{DType::f32, 1} ||
+        !std::all_of(p_.sum->body.begin(), p_.sum->body.end(), [&](const Stmt& stmt) { return is_plain(stmt); }))
+      return false;
+    p_.term = p_.sum->loops[0];
+    const ir::Let* mul = let_of(p_.sum->yield[0]);
+    if (mul == nullptr || mul->op != ir::ScalarOp::mul) return false;
+    const auto x = factor(mul->args[0]), y = factor(mul->args[1]);
+    if (!x || !y || k_.regs[*x].dtype != k_.regs[*y].dtype) return false;
+    p_.left = *x, p_.right = *y;
+    if (uses(p_.left, p_.n.var)) std::swap(p_.left, p_.right);
+    if (uses(p_.left, p_.n.var) || (p_.m && uses(p_.right, p_.m->var))) return false;
+    return p_.reads_rows(k_, p_.right);
+  }
+
+  bool uses(RegId reg, VarId var) const {
+    const Block block = p_.closure(reg);
+    return std::any_of(block.begin(), block.end(), [&](const Stmt& stmt) { return mentions(stmt, var); });
+  }
+
+  ir::Kernel& k_;
+  const PerfectNest& nest_;
+  ProductParts p_;
+};
+
+}  // namespace
+
+ir::Block ProductParts::closure(RegId reg) const {
+  std::set<RegId> needed = {reg};
+  Block out;
+  for (std::size_t i = made.size(); i-- > 0;) {
+    const Stmt& stmt = made[i];
+    const std::vector<RegId> defined = ir::defined(stmt);
+    if (std::none_of(defined.begin(), defined.end(), [&](RegId r) { return needed.contains(r); })) continue;
+    ir::for_each_operand(stmt, [&](const Operand& operand) {
+      if (const auto* r = std::get_if<RegId>(&operand)) needed.insert(*r);
+    });
+    ir::for_each_index(stmt, [&](const IndexExpr& e) {
+      std::set<ir::SymbolId> symbols;
+      e.collect_symbols(symbols);
+      for (const ir::SymbolId s : symbols)
+        if (s.reg()) needed.insert(*s.reg());
+    });
+    out.insert(out.begin(), stmt);
+  }
+  return out;
+}
+
+bool ProductParts::reads_rows(const ir::Kernel& kernel, RegId reg) const {
+  const Block block = closure(reg);
+  const auto* load = block.size() == 1 ? std::get_if<ir::Load>(&block[0].v) : nullptr;
+  if (load == nullptr || load->index.size() != 1 || !load->guard.empty()) return false;
+  const auto affine = affine_in(load->index[0], {term.var});
+  return affine && affine->coefficient(term.var).is(1) && divisible_by(kernel, affine->rest, 2);
+}
+
+std::optional<ProductParts> find_product_parts(ir::Kernel& kernel, const PerfectNest& nest) {
+  return Finder(kernel, nest).run();
+}
+
+}  // namespace fusec::compiler

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of tiles: their code under the emulation and on a GPU against the evaluator, and what NVRTC makes of it.
+#include <gtest/gtest.h>
+
+#include "codegen/cuda/cuda.h"
+#include "codegen/emit.h"
+#include "tests/codegen/lowered.h"
+#include "tests/codegen/scheduled_rows.h"
+
+namespace fusec::codegen_test {
+namespace {
+
+constexpr GpuMode kNvrtc = kGpuModes[0];
+
+// 24 terms and 40 columns fill neither a chunk nor a tile of 64 rows and 64 columns.
+std::string small_kernel(const char* dtype) {
+  return filled(
+      R"(kernel @tiles(%a: in $T[24*m] align 16, %w: in $T[960] align 16, %y: out f32[40*m] align 16) extents(m) {
+  grid i in floordiv(m + 63, 64) {
+    alloc sums: reg f32[128, 1, 8, 4]
+    block t0 in 128 {
+      tile_product sums[t0], a[1536*i] pitch 24, w[0] pitch 24 size [m - 64*i, 40, 24] by t0
+    }
+    alloc C: shared f32[64, 64] layout "pitch 72"
+    block t1 in 128 {
+      unroll g in 8 {
+        unroll h in 2 {
+          v0: f32.2 = load sums[t1, 0, g, 2*h + lane]
+          store C[16*floordiv(t1, 32) + floordiv(mod(t1, 32), 4) + 8*h, 8*g + 2*mod(t1, 4) + lane], v0
+        }
+      }
+    }
+    block t2 in 128 {
+      unroll s in 8 {
+        v1: f32.4 = load C[8*s + floordiv(t2, 16), 4*mod(t2, 16) + lane]
+        store y[2560*i + 320*s + 40*floordiv(t2, 16) + 4*mod(t2, 16) + lane], v1 )"
+      R"(guard(m - 1 - 64*i - 8*s - floordiv(t2, 16), 9 - mod(t2, 16))
+      }
+    }
+  }
+}
+)",
+      {{"$T", dtype}});
+}
+
+// A product with a bias, silu and maybe a residual. What is stored has 16 bits.
+std::string graph(const char* dtype, int64_t columns, int64_t terms, bool residual) {
+  return filled(
+      R"(graph @main(%x: $T[$B, $k], %w: $T[$n, $k], %b: f32[$n], %r: $T[$B, $n]) {
+  %0 = reshape %x {shape = [$B, 1, $k]}: $T[$B, 1, $k]
+  %1 = cast %0 {to = f32}: f32[$B, 1, $k]
+  %2 = cast %w {to = f32}: f32[$n, $k]
+  %3 = mul %1, %2: f32[$B, $n, $k]
+  %4 = reduce_sum %3 {axes = [2]}: f32[$B, $n]
+  %5 = add %4, %b: f32[$B, $n]
+  %6 = silu %5: f32[$B, $n]
+  %7 = cast %6 {to = $T}: $T[$B, $n]
+  %8 = add %7, %r: $T[$B, $n]
+  return $y as "y"
+}
+)",
+      {{"$T", dtype}, {"$n", std::to_string(columns)}, {"$k", std::to_string(terms)}, {"$y", residual ? "%8" : "%7"}});
+}
+
+struct Shape {
+  const char* dtype;
+  int64_t rows, columns, terms;
+  bool residual = true;
+};
+// Rows, columns and terms that fill tiles and chunks, and that do not.
+constexpr Shape kShapes[] = {{"f16", 150, 216, 200}, {"bf16", 70, 208, 216}, {"f16", 128, 256, 192}};
+// More tiles than a block takes in its first two turns, where the GPU is taken to have few multiprocessors.
+constexpr Shape kLargeShapes[] = {{"f16", 900, 216, 200},
+                                  {"bf16", 1000, 384, 320},
+                                  {"f16", 1, 256, 1024},
+                                  {"f16", 500, 576, 256, false},
+                                  {"bf16", 400, 568, 264, false}};
+// Sums of other orders, rounded to 16 bits once or twice.
+constexpr Expectation kClose{4, -2, 2, 1};
+
+Scheduled scheduled(const Shape& shape, int sms) {
+  Scheduled s = schedule(graph(shape.dtype, shape.columns, shape.terms, shape.residual), shape.rows, {sms, true});
+  EXPECT_NE(ir::print(s.kernel).find("tile_product"), std::string::npos) << ir::print(s.kernel);
+  return s;
+}
+
+std::vector<Tensor> evaluated(const Scheduled& s) {
+  std::vector<Tensor> args = make_args(s.kernel, s.extents, 7, kClose.lo, kClose.hi);
+  const auto result = ir::evaluate(s.kernel, args, s.extents);
+  EXPECT_TRUE(result.ok()) << result.status().str();
+  return args;
+}
+
+TEST(TileProducts, TheLoweredFormHasTheBitsOfTheScheduledOne) {
+  for (const Shape& shape : kShapes) {
+    const Scheduled s = scheduled(shape, 4);
+    const std::vector<Tensor> want = evaluated(s), got = make_args(s.kernel, s.extents, 7, kClose.lo, kClose.hi);
+    const auto lowered = compiler::lower_to_threads(s.kernel);
+    ASSERT_TRUE(lowered.ok()) << lowered.status().str();
+    EXPECT_TRUE(ir::verify(*lowered).ok()) << ir::verify(*lowered).str() << ir::print(*lowered);
+    const auto result = ir::evaluate(*lowered, got, s.extents);
+    ASSERT_TRUE(result.ok()) << result.status().str();
+    expect_close(got, want, {}, "lowered", ir::print(*lowered));
+    if (kSanitized) break;  // they slow the evaluator down
+  }
+}
+
+TEST(TileProducts, TheTextRunsLikeTheEvaluator) {
+  FUSEC_NEEDS_COMPILER();
+  if (kSanitized) GTEST_SKIP() << "left to builds without sanitizers";
+  std::vector<Scheduled> all;
+  for (const char* dtype : {"f16", "bf16"}) all.push_back({cuda_kernel(small_kernel(dtype)), {{"m", 300}}});
+  all.push_back(scheduled(kShapes[0], 4));
+  std::vector<ir::Kernel> kernels;
+  std::vector<std::string> texts;
+  for (const Scheduled& s : all) {
+    kernels.push_back(s.kernel);
+    const auto text = codegen_test::emit_text(s.kernel, named_target("sm_90").value(), Codegen::nvrtc);
+    ASSERT_TRUE(text.ok()) << text.status().str();
+    texts.push_back(*text);
+  }
+  const auto library = EmulationLibrary::make(kernels, texts);
+  ASSERT_NE(library, nullptr);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::vector<Tensor> want = evaluated(all[i]);
+    for (const bool reversed : {true, false}) {
+      const std::vector<Tensor> got = make_args(kernels[i], all[i].extents, 7, kClose.lo, kClose.hi);
+      const RunOutcome outcome = library->run(i, got, all[i].extents, reversed);
+      ASSERT_EQ(outcome.error, "") << texts[i];
+      expect_close(got, want, kClose, "the emulation", ir::print(kernels[i]));
+    }
+  }
+}
+
+TEST(TileProducts, OnAGpuTheyAreLikeTheEvaluator) {
+  FUSEC_NEEDS_GPU(kNvrtc);
+  if (!GpuLibrary::has_tile_products()) GTEST_SKIP() << "the GPU is not of sm_90";
+  for (const int sms : {1, 3}) {
+    std::vector<Scheduled> all;
+    for (const char* dtype : {"f16", "bf16"}) all.push_back({cuda_kernel(small_kernel(dtype)), {{"m", 1000}}});
+    for (const Shape& shape : kShapes) all.push_back(scheduled(shape, 132));
+    for (const Shape& shape : kLargeShapes) all.push_back(scheduled(shape, sms));
+    std::vector<ir::Kernel> kernels;
+    for (const Scheduled& s : all) kernels.push_back(s.kernel);
+    const auto library = GpuLibrary::make(kernels, kNvrtc, sms);
+    ASSERT_NE(library, nullptr);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::vector<Tensor> want = evaluated(all[i]),
+                                got = make_args(kernels[i], all[i].extents, 7, kClose.lo, kClose.hi);
+      const RunOutcome outcome = library->run(i, got, all[i].extents);
+      ASSERT_EQ(outcome.error, "") << ir::print(kernels[i]);
+      expect_close(got, want, kClose, "a GPU", ir::print(kernels[i]));
+    }
+  }
+}
+
+TEST(TileProducts, NvrtcKeepsTheSumsInRegisters) {
+  if (!codegen::has_nvrtc()) GTEST_SKIP() << "no NVRTC";
+  for (const Shape& shape : {kShapes[0], kShapes[1], Shape{"f16", 12544, 3072, 768},
+                             Shape{"f16", 12544, 3072, 768, false}, Shape{"bf16", 12545, 2880, 760, false}}) {
+    const Scheduled s = scheduled(shape, 132);
+    const auto artifact = codegen_test::emit(s.kernel, named_target("sm_90").value(), {.keep_text = true});
+    ASSERT_TRUE(artifact.ok()) << artifact.status().str();
+    const codegen::ArtifactPhase& phase = artifact->phases.at(0);
+    EXPECT_EQ(phase.threads, 384);
+    // Those of the largest tiles share what 168 for each thread are, and would wait for ever if there were fewer.
+    const bool shares = artifact->text.find("Tiles<2, 192,") != std::string::npos;
+    EXPECT_LE(phase.registers, 168);
+    EXPECT_TRUE(!shares || phase.registers == 168) << phase.registers;
+    EXPECT_EQ(phase.local_bytes, 0) << artifact->text;
+    EXPECT_NE(artifact->ptx.find(".target sm_90a"), std::string::npos);
+  }
+}
+
+TEST(TileProducts, AreLeftToNvrtc) {
+  const ir::Kernel kernel = cuda_kernel(small_kernel("f16"));
+  const Target target = named_target("sm_90").value();
+  EXPECT_EQ(codegen::emitters(kernel, target, Codegen::automatic), std::vector{Codegen::nvrtc});
+  EXPECT_FALSE(codegen::writable_target(target, Codegen::llvm).has_tile_products);
+  const auto text = codegen_test::emit_text(kernel, target, Codegen::llvm);
+  EXPECT_EQ(text.status().code(), StatusCode::compile_failed);
+  EXPECT_FALSE(codegen_test::emit_text(kernel, named_target("sm_100").value(), Codegen::nvrtc).ok());
+}
+
+}  // namespace
+}  // namespace fusec::codegen_test
