@@ -7,7 +7,7 @@
 // Both factors lie in memory with their terms side by side. A thread block computes a tile by one tile_product. Each
 // thread then computes f for the pairs of results in its registers and stores them to a tile in shared memory, 64
 // columns at a time, from which each warp takes its own rows to memory, 8 elements at a time.
-// docs/decisions/035-warpgroup-products.md
+// docs/decisions/036-warpgroup-products.md
 
 #include <algorithm>
 #include <cmath>
