@@ -72,7 +72,7 @@ constexpr Shape kShapes[] = {{"f16", 150, 216, 200}, {"bf16", 70, 208, 216}, {"f
 // More tiles than a block takes in its first two turns, where the GPU is taken to have few multiprocessors.
 constexpr Shape kLargeShapes[] = {{"f16", 900, 216, 200},
                                   {"bf16", 1000, 384, 320},
-                                  {"f16", 1, 256, 1024},
+                                  {"f16", 3, 256, 1024},
                                   {"f16", 500, 576, 256, false},
                                   {"bf16", 400, 568, 264, false}};
 // Sums of other orders, rounded to 16 bits once or twice.
@@ -103,6 +103,16 @@ TEST(TileProducts, TheLoweredFormHasTheBitsOfTheScheduledOne) {
     expect_close(got, want, {}, "lowered", ir::print(*lowered));
     if (kSanitized) break;  // they slow the evaluator down
   }
+}
+
+TEST(TileProducts, OfAllShapesVerify) {
+  for (const int sms : {1, 3})
+    for (const Shape& shape : kLargeShapes) {
+      const Scheduled s = scheduled(shape, sms);
+      const auto lowered = compiler::lower_to_threads(s.kernel);
+      ASSERT_TRUE(lowered.ok()) << lowered.status().str();
+      EXPECT_TRUE(ir::verify(*lowered).ok()) << ir::verify(*lowered).str() << ir::print(*lowered);
+    }
 }
 
 TEST(TileProducts, TheTextRunsLikeTheEvaluator) {

@@ -101,5 +101,11 @@ ir::Block whole_or_partial(ir::Kernel& kernel, const std::vector<IndexExpr>& lef
 int lanes_of_access(const ir::Kernel& kernel, const ir::Block& block, VarId var);
 // The value of d if every symbol in it has an expected value.
 std::optional<int64_t> known_value(const Scheduling& s, const IndexExpr& d);
+// Extents that have expected values. A schedule that depends on such values is right for them alone, and puts them in
+// the place of the extents: in the nest, and in the shapes of the parameters.
+using KnownExtents = std::map<ir::SymbolId, IndexExpr>;
+KnownExtents known_extents(const Scheduling& s);
+void put_extents(PerfectNest& nest, const KnownExtents& known);
+void put_extents(ir::Kernel& kernel, const KnownExtents& known);
 
 }  // namespace fusec::compiler

@@ -36,7 +36,11 @@ struct Axis {
 
 class ProductSchedule {
  public:
-  ProductSchedule(const Scheduling& s, const PerfectNest& nest) : s_(s), k_(s.kernel), nest_(nest) {}
+  ProductSchedule(const Scheduling& s, const PerfectNest& nest) : s_(s), k_(s.kernel), nest_(nest) {
+    if (nest_.heads.empty()) return;
+    known_ = known_of_matrix();
+    put_extents(nest_, known_);
+  }
 
   bool suits() {
     if (!find_parts()) return false;
@@ -47,6 +51,7 @@ class ProductSchedule {
   }
 
   Block run() {
+    put_extents(k_, known_);
     const VarId i = add_var(k_), j = add_var(k_);
     row0_ = IndexExpr::symbol(i) * tiles_.rows, column0_ = IndexExpr::symbol(j) * tiles_.columns;
     const DType dtype = k_.regs[p_.left].dtype;
@@ -95,6 +100,18 @@ class ProductSchedule {
   static IndexExpr lane() { return IndexExpr::symbol(ir::kLane); }
 
   // --- the parts of the nest ---------------------------------------------------------------------------------------
+
+  // The extents of the columns and terms that are known: tiles depend on them.
+  KnownExtents known_of_matrix() const {
+    std::set<ir::SymbolId> symbols;
+    nest_.heads.back().extent.collect_symbols(symbols);
+    for (const Stmt& stmt : nest_.body)
+      if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v))
+        for (const LoopHead& head : reduce->loops) head.extent.collect_symbols(symbols);
+    KnownExtents known = known_extents(s_);
+    std::erase_if(known, [&](const auto& extent) { return !symbols.contains(extent.first); });
+    return known;
+  }
 
   bool find_parts() {
     if (s_.target.sm < ir::kFirstMmaSm) return false;
@@ -475,7 +492,8 @@ class ProductSchedule {
 
   const Scheduling& s_;
   ir::Kernel& k_;
-  const PerfectNest& nest_;
+  PerfectNest nest_;
+  KnownExtents known_;
   ProductParts p_;
   ProductShape shape_;
   int64_t in_lanes_ = 1, left_lanes_ = 1, out_lanes_ = 1;

@@ -60,6 +60,20 @@ int lanes_of_access(const ir::Kernel& kernel, const Block& block, VarId var) {
 
 std::optional<int64_t> known_value(const Scheduling& s, const IndexExpr& d) { return d.eval(s.expected_values); }
 
+KnownExtents known_extents(const Scheduling& s) { return {s.expected_values.begin(), s.expected_values.end()}; }
+
+void put_extents(PerfectNest& nest, const KnownExtents& known) {
+  const auto put = [&](IndexExpr& e) { e = e.substitute(known); };
+  for (LoopHead& head : nest.heads) put(head.extent);
+  for_each_stmt(nest.body, [&](Stmt& stmt) { ir::for_each_index(stmt, put); });
+}
+
+void put_extents(ir::Kernel& kernel, const KnownExtents& known) {
+  for (const BufferId id : kernel.params)
+    for (ir::IndexShape* shape : {&kernel.buffers[id].shape, &kernel.buffers[id].strides})
+      for (IndexExpr& e : *shape) e = e.substitute(known);
+}
+
 Block cuda_elements(const Scheduling& s, PerfectNest nest) {
   if (s.choice.tiles != Decision::no) {
     if (auto planes = cuda_planes(s, nest)) return std::move(*planes);

@@ -133,18 +133,17 @@ struct Threads {
 
 class WarpgroupProduct {
  public:
-  WarpgroupProduct(const Scheduling& s, const PerfectNest& nest) : k_(s.kernel), nest_(nest) {
+  WarpgroupProduct(const Scheduling& s, const PerfectNest& nest) : k_(s.kernel), nest_(nest), known_(known_extents(s)) {
     if (!s.target.has_tile_products || nest_.heads.size() != 2) return;
-    put_known_extents(s);
+    // Rows then lie at constant distances, and need no registers for addresses.
+    put_extents(nest_, known_);
     find(s);
   }
 
   bool suits() const { return terms_ > 0; }
 
   Block run() {
-    for (const BufferId id : k_.params)
-      for (ir::IndexShape* shape : {&k_.buffers[id].shape, &k_.buffers[id].strides})
-        for (IndexExpr& e : *shape) e = e.substitute(known_);
+    put_extents(k_, known_);
     const VarId i = add_var(k_), j = add_var(k_), part = add_var(k_);
     const Threads threads = make_threads(kRowsOfSums);
     row0_ = IndexExpr::symbol(i) * tile_.rows, column0_ = IndexExpr::symbol(j) * tile_.columns;
@@ -192,14 +191,6 @@ class WarpgroupProduct {
   }
 
  private:
-  // Numbers for the extents that are known: then rows lie at constant distances, and need no registers for addresses.
-  void put_known_extents(const Scheduling& s) {
-    for (const auto& [symbol, value] : s.expected_values) known_[symbol] = value;
-    const auto put = [&](IndexExpr& e) { e = e.substitute(known_); };
-    for (LoopHead& head : nest_.heads) put(head.extent);
-    for_each_stmt(nest_.body, [&](Stmt& stmt) { ir::for_each_index(stmt, put); });
-  }
-
   void find(const Scheduling& s) {
     const auto parts = find_product_parts(k_, nest_);
     if (!parts || !parts->m) return;
@@ -306,7 +297,7 @@ class WarpgroupProduct {
 
   ir::Kernel& k_;
   PerfectNest nest_;
-  std::map<ir::SymbolId, IndexExpr> known_;  // extents
+  KnownExtents known_;
   ProductParts p_;
   Factor a_, b_;
   const ir::Store* result_ = nullptr;
