@@ -7,26 +7,18 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "codegen/cuda/tile_prelude.h"
 #include "codegen/cuda/writer.h"
+#include "ir/kernel/tile_memory.h"
 
 namespace fusec::codegen::cuda {
 namespace {
 
-constexpr int kWarpgroups = 3;
-constexpr int64_t kStageTerms = 64;
-constexpr int64_t kStagesBytes = 192 << 10;  // of all stages
-constexpr int64_t kMaxStages = 8;
+constexpr int kWarpgroups = ir::kTileGroups + 1;
 
 struct TileShape {
   int64_t rows = 0, columns = 0;
   bool bf16 = false;
-
-  int64_t stage_bytes() const { return (rows + columns) * kStageTerms * 2; }
-  int64_t stages() const { return std::min(kMaxStages, kStagesBytes / stage_bytes()); }
-  int64_t barrier_bytes() const { return (2 * stages() + 2) * 8; }
 };
 
 const ir::TileProduct* find_product(const Phase& phase) {
@@ -103,13 +95,39 @@ PhaseText write_tiles(Writer& w, const Phase& phase) {
   w.spares_addresses = true;
   const std::string memory = w.prelude.use("aligned_shared");
 
+  // What runs the kernel's statements, written first: its shared buffers leave room for so many stages.
+  const Text start = std::exchange(w.out, Text());
+  w.out.line("tiles.begin_multiplying();");
+  w.out.line(fmt::format("const {} t = threadIdx.x % {};", w.index.type(), ir::kTileThreads));
+  const Text before = std::exchange(w.out, Text());
+  w.out.open(fmt::format("for (u32 number = blockIdx.x + group * gridDim.x; number < all; number += {} * gridDim.x)",
+                         ir::kTileGroups));
+  bind_tile(w, phase);
+  for (const ir::Stmt* stmt : phase.body) write_stmt(w, *stmt);
+  if (!w.shared.empty()) w.out.line(w.block_sync);  // the next tile has the same buffers
+  unbind_tile(w, phase);
+  w.out.close();
+  const Text multiplying = std::exchange(w.out, Text());
+
+  const int64_t own = shared_bytes(w);
+  const ir::TileMemory plan = ir::plan_tile_memory(shape.rows, shape.columns, own, w.target.shared_bytes_per_block);
+  if (!plan.fits()) throw UnsupportedKernel("a tile whose factors do not fit into shared memory");
+  Text buffers;
+  int64_t offset = plan.buffers;
+  for (const SharedBuffer& buffer : w.shared) {
+    buffers.line(fmt::format("{0}* const {1} = ({0}*)({2} + ({3} + group * {4}));", buffer.type, buffer.name, memory,
+                             offset, own));
+    offset += ir::padded_shared(buffer.bytes);
+  }
+  w.shared.clear();
+
   // What fills.
   w.out.line("const int group = __shfl_sync(0xffffffffu, (int)threadIdx.x / 128, 0);");
   {
     const LaneScope scope(w.index, 1);
     w.out.line(fmt::format("const u32 all = (u32){};", operand(w.index.text(w.index.resolve(count_blocks(phase))))));
     w.out.line(fmt::format("Tiles<{}, {}, {}, {}> tiles({}, group, {});", shape.rows / ir::kTileRows, shape.columns,
-                           shape.stages(), shape.bf16, memory, w.index.text(w.index.resolve(product.terms))));
+                           plan.stages, shape.bf16, memory, w.index.text(w.index.resolve(product.terms))));
   }
   w.out.open(fmt::format("if (group == {})", kWarpgroups - 1));
   w.out.line("tiles.begin_filling();");
@@ -122,36 +140,11 @@ PhaseText write_tiles(Writer& w, const Phase& phase) {
   w.out.line("return;");
   w.out.close();
 
-  // What multiplies.
-  w.out.line("tiles.begin_multiplying();");
-  w.out.line(fmt::format("const {} t = threadIdx.x % {};", w.index.type(), ir::kTileThreads));
-  const Text before = std::exchange(w.out, Text());
-  w.out.open(fmt::format("for (u32 number = blockIdx.x + group * gridDim.x; number < all; number += {} * gridDim.x)",
-                         kWarpgroups - 1));
-  bind_tile(w, phase);
-  for (const ir::Stmt* stmt : phase.body) write_stmt(w, *stmt);
-  if (!w.shared.empty()) w.out.line(w.block_sync);  // the next tile has the same buffers
-  unbind_tile(w, phase);
-  w.out.close();
-
-  // The buffers of each of these two, behind the stages and their barriers.
-  Text buffers;
-  int64_t own = 0;
-  for (const SharedBuffer& buffer : w.shared) own += (buffer.bytes + 15) / 16 * 16;
-  int64_t offset = (shape.stages() * shape.stage_bytes() + shape.barrier_bytes() + 15) / 16 * 16;
-  const int64_t total = offset + (kWarpgroups - 1) * own;
-  for (const SharedBuffer& buffer : w.shared) {
-    buffers.line(fmt::format("{0}* const {1} = ({0}*)({2} + ({3} + group * {4}));", buffer.type, buffer.name, memory,
-                             offset, own));
-    offset += (buffer.bytes + 15) / 16 * 16;
-  }
-  w.shared.clear();
-
   PhaseText out;
   out.iterations = min(count_blocks(phase), IndexExpr(w.target.sm_count));
   out.threads = kWarpgroups * static_cast<int>(ir::kTileThreads);
-  out.dynamic_shared = total;
-  out.text = before.str() + buffers.str() + w.out.str();
+  out.dynamic_shared = plan.bytes;
+  out.text = start.str() + w.out.str() + before.str() + buffers.str() + multiplying.str();
   w.out = Text();
   return out;
 }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "ir/kernel/tile_memory.h"
 #include "ir/text/kernel_text.h"
 
 namespace fusec::codegen::cuda {
@@ -238,12 +239,6 @@ std::string parameters(const Writer& w, const Phase& phase) {
   return joined(out, ", ");
 }
 
-int64_t shared_bytes(const Writer& w) {
-  int64_t out = 0;
-  for (const SharedBuffer& buffer : w.shared) out += (buffer.bytes + 15) / 16 * 16;
-  return out;
-}
-
 // Declares shared buffers as separate arrays or, if they exceed the static limit, as parts of the dynamic shared
 // memory.
 std::string shared_declarations(Writer& w, bool dynamic) {
@@ -256,7 +251,7 @@ std::string shared_declarations(Writer& w, bool dynamic) {
     } else {
       text.line("__shared__ __align__(16) " + buffer.declaration + ";");
     }
-    offset += (buffer.bytes + 15) / 16 * 16;
+    offset += ir::padded_shared(buffer.bytes);
   }
   return text.str();
 }
@@ -274,6 +269,12 @@ void open_loop(Writer& w, const ir::LoopHead& head, const IndexExpr& extent) {
 std::string Writer::loop_name() {
   while (loops == 8 || loops == 16 || loops == 32 || loops == 64) ++loops;  // i8 ... are types
   return "i" + std::to_string(loops++);
+}
+
+int64_t shared_bytes(const Writer& w) {
+  int64_t out = 0;
+  for (const SharedBuffer& buffer : w.shared) out += ir::padded_shared(buffer.bytes);
+  return out;
 }
 
 PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comments, Prelude& prelude,
@@ -298,6 +299,9 @@ PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comme
 
   const int64_t shared = shared_bytes(w);
   if (shared > kStaticShared) out.dynamic_shared = shared;
+  if (out.dynamic_shared > target.shared_bytes_per_block)
+    throw UnsupportedKernel(fmt::format("blocks with {} bytes of shared memory, of {} on {}", out.dynamic_shared,
+                                        target.shared_bytes_per_block, target.name));
   Text head;
   for (std::size_t i = 0; i < kernel.extents.size(); ++i)
     head.line(fmt::format("const {0} n{1} = ({0})e{1};", w.index.type(), i));

@@ -82,6 +82,8 @@ void write_index_value(Writer& w, const ir::IndexValue& stmt);
 // The guard at `lane` of `width` as text; "" if it always holds.
 std::string guard_text(Writer& w, const ir::Guard& guard, int width);
 
+// Of the shared buffers that the phase has so far.
+int64_t shared_bytes(const Writer& w);
 // Binds the grid variables, row-major in the number `block`.
 void bind_grid(Writer& w, const std::vector<ir::LoopHead>& grid, const std::string& block);
 

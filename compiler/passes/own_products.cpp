@@ -143,8 +143,8 @@ class Choice {
   // Whether an op of one operand that no library fuses follows.
   bool fuses_unary(const Node& node) const {
     const Node* next = only_user(biased(node));
-    return next != nullptr && next->inputs.size() == 1 && next->op.is_scalar() && !is_epilogue(node, next->op.scalar()) &&
-           !(next->op == ScalarOp::cast);
+    return next != nullptr && next->inputs.size() == 1 && next->op.is_scalar() &&
+           !is_epilogue(node, next->op.scalar()) && !(next->op == ScalarOp::cast);
   }
   // Whether an activation follows: of one op, or x * sigmoid(x) or a gelu by erf, whose ops read x twice. One that
   // gates another value does not count: beside the sums there are no registers to read that value.

@@ -4,6 +4,7 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/emit.h"
+#include "ir/kernel/tile_memory.h"
 #include "tests/codegen/lowered.h"
 #include "tests/codegen/scheduled_rows.h"
 
@@ -113,6 +114,82 @@ TEST(TileProducts, OfAllShapesVerify) {
       ASSERT_TRUE(lowered.ok()) << lowered.status().str();
       EXPECT_TRUE(ir::verify(*lowered).ok()) << ir::verify(*lowered).str() << ir::print(*lowered);
     }
+}
+
+TEST(TileProducts, OfOneRowIsLeftToWarps) {
+  const Scheduled s = schedule(graph("f16", 256, 1024, true), 1, {3, true});  // which verifies it
+  EXPECT_EQ(ir::print(s.kernel).find("tile_product"), std::string::npos) << ir::print(s.kernel);
+}
+
+TEST(TileProducts, FitIntoSharedMemory) {
+  const Target target = named_target("sm_90").value();
+  int tiles = 0;
+  for (const int64_t rows : {1, 65, 197, 3136, 20000})
+    for (const int64_t columns : {8, 136, 384, 1000, 4096})
+      for (const int64_t terms : {16, 136, 768, 4096})
+        for (const bool residual : {false, true}) {
+          const auto text = filled(graph("f16", columns, terms, residual), {{"$B", std::to_string(rows)}});
+          const auto parsed = ir::parse_graph(text);
+          ASSERT_TRUE(parsed.ok()) << parsed.status().str();
+          const auto parts = compiler::partition(*parsed, target, {});
+          ASSERT_TRUE(parts.ok()) << parts.status().str();
+          const auto program = compiler::lower(*parsed, *parts, target, {}, {}, {.most = kSanitized ? 1 : 8});
+          ASSERT_TRUE(program.ok()) << program.status().str();
+          for (const ir::Kernel& kernel : program->kernels) {
+            if (!ir::has_tile_product(kernel.body)) continue;
+            ++tiles;
+            const auto code = codegen_test::emit_text(kernel, target, Codegen::nvrtc);
+            EXPECT_TRUE(code.ok()) << code.status().str() << ir::print(kernel);
+          }
+        }
+  EXPECT_GT(tiles, 50);
+}
+
+TEST(TileProducts, PlansOfSharedMemoryHoldTheLimit) {
+  for (const int64_t limit : {int64_t{99} << 10, int64_t{227} << 10})
+    for (int64_t rows = 64; rows <= 128; rows += 64)
+      for (int64_t columns = 8; columns <= ir::kMaxTileColumns; columns += 8)
+        for (int64_t own = 0; own < 64 << 10; own += 16) {
+          const ir::TileMemory plan = ir::plan_tile_memory(rows, columns, own, limit);
+          if (!plan.fits()) continue;
+          EXPECT_LE(plan.bytes, limit);
+          EXPECT_GE(plan.buffers, plan.stages * (rows + columns) * 128 + (2 * plan.stages + 2) * 8);
+          EXPECT_EQ(plan.bytes, plan.buffers + 2 * own);
+        }
+  EXPECT_EQ(ir::plan_tile_memory(128, 128, 18432, 227 << 10).stages, 5);
+  EXPECT_EQ(ir::plan_tile_memory(128, 192, 18432, 227 << 10).stages, 4);
+}
+
+TEST(TileProducts, MoreSharedMemoryThanThereIsIsRefused) {
+  std::string text = small_kernel("f16");
+  text.replace(text.find("f32[64, 64]"), 11, "f32[400, 64]");
+  const auto code = codegen_test::emit_text(cuda_kernel(text), named_target("sm_90").value(), Codegen::nvrtc);
+  EXPECT_EQ(code.status().code(), StatusCode::compile_failed);
+  for (const Codegen codegen : {Codegen::nvrtc, Codegen::llvm}) {
+    const ir::Kernel large = cuda_kernel(R"(kernel @large(%y: out f32[32768]) {
+  grid i in 1 {
+    alloc C: shared f32[32768]
+    block t0 in 128 {
+      seq j in 256 {
+        store C[128*j + t0], 1
+      }
+    }
+    block t1 in 128 {
+      seq j in 256 {
+        v0: f32 = load C[128*j + 127 - t1]
+        store y[128*j + t1], v0
+      }
+    }
+  }
+}
+)");
+    const auto status = [&](const char* name) {
+      return codegen_test::emit_text(large, named_target(name).value(), codegen).status();
+    };
+    if (status("sm_90").code() == StatusCode::unsupported) continue;  // no such writer
+    EXPECT_TRUE(status("sm_90").ok()) << status("sm_90").str();
+    EXPECT_EQ(status("sm_75").code(), StatusCode::compile_failed);
+  }
 }
 
 TEST(TileProducts, TheTextRunsLikeTheEvaluator) {

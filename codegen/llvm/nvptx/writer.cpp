@@ -101,6 +101,10 @@ void place_shared(GpuWriter& w) {
     bytes += static_cast<int64_t>(layout.getTypeAllocSize(array->getValueType()).getFixedValue() + 15) / 16 * 16;
   }
   if (bytes <= kStaticShared) return;
+  const int64_t most = w.ir.target.shared_bytes_per_block;
+  if (bytes > most)
+    throw UnsupportedKernel("blocks with " + std::to_string(bytes) + " bytes of shared memory, of " +
+                            std::to_string(most) + " on " + w.ir.target.name);
   w.dynamic_shared = bytes;
   auto& b = w.ir.b;
   llvm::GlobalVariable* all = w.module.getNamedGlobal("dynamic_shared");

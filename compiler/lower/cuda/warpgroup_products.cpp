@@ -15,6 +15,7 @@
 #include "compiler/lower/cuda/product_parts.h"
 #include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
+#include "ir/kernel/tile_memory.h"
 
 namespace fusec::compiler {
 namespace {
@@ -29,7 +30,6 @@ constexpr int64_t kRowsOfSums = 8;         // of which the threads of a warp hav
 constexpr double kMinIntensity = 100;      // n k / (n + k): below, matrix instructions of warps are as fast
 constexpr int64_t kMaxPitch = 1 << 24;     // elements: 32 bits hold the bytes of 16 rows
 constexpr int64_t kTypicalRows = 12544, kTypicalFewRows = 256;  // of a product with many rows, and with few
-constexpr double kChunk = 64;                                   // terms of a stage
 constexpr double kFollowing = 30;                               // cycles of what is made of one sum; estimated
 
 // The element of a row r and a term k is buffer[first + pitch * r + k].
@@ -78,6 +78,7 @@ struct TileSize {
   int64_t count(int64_t all_rows, int64_t all_columns) const {
     return (all_rows + rows - 1) / rows * ((all_columns + columns - 1) / columns);
   }
+  int64_t result_bytes() const { return rows * (kPart + kPad) * 2; }  // in shared memory at once
 };
 
 // Cycles in which a multiprocessor takes one chunk of terms. Its tensor cores compute 64 x N x 16 in N / 2; its shared
@@ -90,13 +91,15 @@ double chunk_cycles(const TileSize& t) {
 // Cycles of the product: tiles in turn, and what follows the last one.
 double cycles(const Target& target, const TileSize& t, int64_t rows, int64_t columns, int64_t terms) {
   const int64_t sms = std::max(1, target.sm_count), turns = (t.count(rows, columns) + sms - 1) / sms;
-  return static_cast<double>(turns) * std::ceil(static_cast<double>(terms) / kChunk) * chunk_cycles(t) +
+  return static_cast<double>(turns) * static_cast<double>((terms + ir::kTileStageTerms - 1) / ir::kTileStageTerms) *
+             chunk_cycles(t) +
          static_cast<double>(t.rows * t.columns / ir::kTileThreads) * kFollowing;
 }
 
-bool is_tile(const TileSize& t) {
+bool is_tile(const Target& target, const TileSize& t) {
   return t.rows > 0 && t.rows <= kMaxRowsOfTile && t.rows % ir::kTileRows == 0 && t.columns > 0 &&
-         t.columns <= kMaxColumnsOfTile && t.columns % kPart == 0;
+         t.columns <= kMaxColumnsOfTile && t.columns % kPart == 0 &&
+         ir::plan_tile_memory(t.rows, t.columns, t.result_bytes(), target.shared_bytes_per_block).fits();
 }
 
 // `most`: columns of a tile.
@@ -110,11 +113,12 @@ TileSize choose_tile(const Scheduling& s, const IndexExpr& rows, int64_t columns
   for (int64_t height = kMaxRowsOfTile; height > 0; height -= ir::kTileRows)
     for (int64_t width = most; width > 0; width -= kPart) {
       const TileSize t{height, width};
-      if (cycles(s.target, t, count, columns, terms) < cycles(s.target, best, count, columns, terms)) best = t;
+      const bool less = cycles(s.target, t, count, columns, terms) < cycles(s.target, best, count, columns, terms);
+      if (less && is_tile(s.target, t)) best = t;
     }
   const TileSize asked{decide(s, &ScheduleChoice::tile_rows, static_cast<int>(best.rows)),
                        decide(s, &ScheduleChoice::tile_columns, static_cast<int>(best.columns))};
-  return is_tile(asked) && asked.columns <= most ? asked : best;
+  return is_tile(s.target, asked) && asked.columns <= most ? asked : best;
 }
 
 // The threads of a block: warps, and in each `rows` groups of threads along a row.
@@ -291,7 +295,7 @@ class WarpgroupProduct {
     vectorize(k_, work, p_.n.var, kPieces, column0_ + first + column);
     std::vector<LoopHead> heads = threads.heads();
     heads.push_back({LoopTag::unroll, step, tile_.rows / ir::kTileRows});
-    heads.push_back({LoopTag::unroll, turn, kWarpRows / threads.rows});
+    heads.push_back({guarded ? LoopTag::seq : LoopTag::unroll, turn, kWarpRows / threads.rows});
     return rebuild_loops(heads, std::move(work));
   }
 
