@@ -66,7 +66,7 @@ void expect_column(const Tensor& got, const Tensor& want, double bound, const st
   }
   if (wrong == 0) return;
   std::string of;
-  for (std::size_t k = 1; k < 4; ++k) {
+  for (std::size_t k = 0; k < std::min<std::size_t>(4, args.size()); ++k) {
     of += " " + std::to_string(ir::load_double(
                     args[k].dtype(), args[k].as<char>() + where * static_cast<int64_t>(size_of(args[k].dtype()))));
   }
@@ -326,6 +326,48 @@ const auto kQuotients = [](const RunKernel& run) {
   }
 };
 
+// Of all numbers of a 16-bit type, rounded to it.
+ir::Kernel gelus(DType dtype) {
+  return cuda_kernel(filled(R"(kernel @gelus(%a: in $T[n], %y: out $T[n]) facts(n % 128 == 0) {
+  grid i in floordiv(n, 128) {
+    block t in 32 {
+      v0: $T.4 = load a[128*i + 4*t + lane]
+      v1: f32.4 = cast v0
+      v2: f32.4 = gelu v1
+      v3: $T.4 = cast v2
+      store y[128*i + 4*t + lane], v3
+    }
+  }
+}
+)",
+                            {{"$T", to_string(dtype)}}));
+}
+
+constexpr DType kHalves[] = {DType::f16, DType::bf16};
+std::vector<ir::Kernel> gelu_kernels() { return {gelus(DType::f16), gelus(DType::bf16)}; }
+
+const auto kGelus = [](const RunKernel& run) {
+  const Extents extents = {{"n", 65536}};
+  for (std::size_t k = 0; k < 2; ++k) {
+    std::vector<Tensor> want = make_args(gelus(kHalves[k]), extents, 5, 0, 2);
+    for (int64_t i = 0; i < 65536; ++i) put_bits(want[0], i, static_cast<uint64_t>(i));
+    const std::vector<Tensor> got = copies(want, 1);
+    ASSERT_TRUE(ir::evaluate(gelus(kHalves[k]), want, extents).ok());
+    ASSERT_EQ(run(k, got, extents), "");
+    expect_column(got[1], want[1], 1, std::string("gelu of ") + to_string(kHalves[k]), want);
+  }
+};
+
+TEST(CudaScalar, GelusOfHalves) {
+  FUSEC_NEEDS_COMPILER();
+  under_emulation(gelu_kernels(), Codegen::nvrtc, kGelus);
+}
+
+TEST(NvptxScalar, GelusOfHalves) {
+  FUSEC_NEEDS_LLVM_COMPILER();
+  under_emulation(gelu_kernels(), Codegen::llvm, kGelus);
+}
+
 TEST(CudaScalar, BytesOfFourLanes) {
   FUSEC_NEEDS_COMPILER();
   under_emulation({byte_columns()}, Codegen::nvrtc, kBytes);
@@ -372,6 +414,11 @@ TEST_P(GpuScalar, BytesAndQuotients) {
   FUSEC_NEEDS_GPU(GetParam());
   on_gpu({byte_columns()}, GetParam(), kBytes);
   on_gpu({quotients()}, GetParam(), kQuotients);
+}
+
+TEST_P(GpuScalar, GelusOfHalves) {
+  FUSEC_NEEDS_GPU(GetParam());
+  on_gpu(gelu_kernels(), GetParam(), kGelus);
 }
 
 TEST_P(GpuScalar, KernelOps) {

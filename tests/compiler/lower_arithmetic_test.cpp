@@ -220,5 +220,37 @@ TEST(LowerArithmetic, ARoundingJoinsTheCastToBytes) {
   EXPECT_EQ(ir::print(ir::parse_kernel(text).value()), text);
 }
 
+// v1 is only rounded to f16, v5 to bf16; v3 is read as it is, too, and v7 is rounded to both.
+TEST(LowerArithmetic, AGeluThatIsRoundedToHalfIsShort) {
+  const ir::Kernel kernel = ir::parse_kernel(
+                                R"(kernel @k(%a: in f32[n], %y: out f16[4, n], %z: out bf16[4, n], %w: out f32[n]) {
+  grid i in n {
+    v0: f32 = load a[i]
+    v1: f32 = gelu v0
+    v2: f16 = cast v1
+    store y[0, i], v2
+    v3: f32 = gelu v0
+    v4: f16 = cast v3
+    store y[1, i], v4
+    store w[i], v3
+    v5: f32 = gelu v0
+    v6: bf16 = cast v5
+    store z[0, i], v6
+    v7: f32 = gelu v0
+    v8: bf16 = cast v7
+    v9: f16 = cast v7
+    store z[1, i], v8
+    store y[2, i], v9
+  }
+}
+)")
+                                .value();
+  const std::string text = ir::print(lowered(kernel));
+  EXPECT_NE(text.find("v1: f32 = gelu_as_f16 v0"), std::string::npos) << text;
+  EXPECT_NE(text.find("v3: f32 = gelu v0"), std::string::npos) << text;
+  EXPECT_NE(text.find("v5: f32 = gelu_as_bf16 v0"), std::string::npos) << text;
+  EXPECT_NE(text.find("v7: f32 = gelu v0"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace fusec::compiler

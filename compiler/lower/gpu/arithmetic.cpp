@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lower for GPUs: picks the cheapest of several equivalent forms of scalar ops, by the dtypes, widths and known bits of
 // the operands. Quotients of f32 are made of a reciprocal, and a rounding joins the cast that follows. The results have
-// the same bits.
+// the same bits, but for those of a gelu that is rounded to 16 bits.
 
 #include <cmath>
 #include <map>
@@ -162,25 +162,29 @@ class Division {
   const ir::RegInfo result_;
 };
 
-// The results of divisions that nothing but casts to f16 reads.
-std::set<RegId> find_quotients_to_half(const ir::Kernel& kernel) {
-  std::set<RegId> quotients, others;
+// The values of f32 that nothing but casts to one type of 16 bits reads, and that type.
+std::map<RegId, DType> find_rounded_values(const ir::Kernel& kernel) {
+  std::map<RegId, DType> rounded;
+  std::set<RegId> others;
   ir::for_each_stmt(kernel.body, [&](const Stmt& stmt) {
     const auto* let = std::get_if<ir::Let>(&stmt.v);
-    if (let != nullptr && let->op == ScalarOp::div) quotients.insert(let->dst);
-    if (let != nullptr && let->op == ScalarOp::cast && kernel.regs[let->dst].dtype == DType::f16) return;
+    const bool rounds = let != nullptr && let->op == ScalarOp::cast && is_16_bit_float(kernel.regs[let->dst].dtype);
+    const auto read = [&](RegId r) {
+      if (!rounds || rounded.emplace(r, kernel.regs[let->dst].dtype).first->second != kernel.regs[let->dst].dtype)
+        others.insert(r);
+    };
     ir::for_each_operand(stmt, [&](const Operand& o) {
-      if (const auto* r = std::get_if<RegId>(&o)) others.insert(*r);
+      if (const auto* r = std::get_if<RegId>(&o)) read(*r);
     });
   });
-  for (const RegId r : others) quotients.erase(r);
-  return quotients;
+  for (const RegId r : others) rounded.erase(r);
+  return rounded;
 }
 
 class Arithmetic {
  public:
   explicit Arithmetic(ir::Kernel& kernel)
-      : kernel_(kernel), known_bits_(ir::compute_known_bits(kernel)), to_half_(find_quotients_to_half(kernel)) {}
+      : kernel_(kernel), known_bits_(ir::compute_known_bits(kernel)), rounded_to_(find_rounded_values(kernel)) {}
 
   void run(Block& block) {
     Block out;
@@ -189,6 +193,7 @@ class Arithmetic {
       if (const auto* let = std::get_if<ir::Let>(&stmt.v)) {
         ThreadLowering l{kernel_, 1, 1, {}, {}, {}, &out, {}};
         if (let->op == ScalarOp::div && lower_division(l, *let)) continue;
+        shorten_gelu(std::get<ir::Let>(stmt.v));
         join_rounding(std::get<ir::Let>(stmt.v));
         relu_before_rounding(l, std::get<ir::Let>(stmt.v));
       }
@@ -215,7 +220,19 @@ class Arithmetic {
     if (result.width == 1 || ir::width_of(kernel_, let.args[0]) != result.width) return false;
     if (ir::width_of(kernel_, let.args[1]) != 1) return false;
     if (is_short) return division.by_short(), true;
-    return to_half_.contains(let.dst) ? division.by_one_to_half() : division.by_one(), true;
+    return is_rounded_to(DType::f16, let.dst) ? division.by_one_to_half() : division.by_one(), true;
+  }
+
+  bool is_rounded_to(DType type, RegId value) const {
+    const auto found = rounded_to_.find(value);
+    return found != rounded_to_.end() && found->second == type;
+  }
+
+  // A gelu that is rounded to 16 bits at once needs no more than their precision.
+  void shorten_gelu(ir::Let& let) const {
+    if (let.op != ScalarOp::gelu || kernel_.regs[let.dst].dtype != DType::f32) return;
+    if (is_rounded_to(DType::f16, let.dst)) let.op = ScalarOp::gelu_as_f16;
+    if (is_rounded_to(DType::bf16, let.dst)) let.op = ScalarOp::gelu_as_bf16;
   }
 
   // cast(round(x)) to bytes: one instruction rounds, converts and packs two lanes.
@@ -244,9 +261,9 @@ class Arithmetic {
 
   ir::Kernel& kernel_;
   const ir::IdVector<RegId, ir::KnownBits> known_bits_;
-  const std::set<RegId> to_half_;    // quotients that only casts to f16 read
-  std::map<RegId, RegId> rounded_;   // maps the result of each `round` to its operand
-  std::map<RegId, RegId> narrowed_;  // maps 16-bit floats to the f32 that they round
+  const std::map<RegId, DType> rounded_to_;  // the values that only casts to one type of 16 bits read
+  std::map<RegId, RegId> rounded_;           // maps the result of each `round` to its operand
+  std::map<RegId, RegId> narrowed_;          // maps 16-bit floats to the f32 that they round
 };
 
 }  // namespace
