@@ -142,8 +142,9 @@ const std::vector<Rule>& exact_rules();
 // -infinity.
 const std::vector<Rule>& power_rules();
 const std::vector<Rule>& float_power_rules();
-// Forms of gelu by tanh, which are the op but for rounding.
+// Forms of gelu by tanh and of gelu by erf, which are the ops but for rounding.
 const std::vector<Rule>& gelu_rules();
+const std::vector<Rule>& erf_gelu_rules();
 
 // The values bound to the operands a, b, c of a rule.
 using Binding = std::array<std::optional<ir::ValueId>, 3>;

@@ -183,6 +183,18 @@ const std::vector<Rule>& gelu_rules() {
   return rules;
 }
 
+// x * (1 + erf(x / sqrt(2))) / 2, as models write it.
+const std::vector<Rule>& erf_gelu_rules() {
+  static const std::vector<Rule> rules = [] {
+    std::vector<Rule> r;
+    for (const std::string arg : {"a/1.4142135623730951", "a*0.7071067811865476"})
+      for (const std::string form : {"(0.5*a)*(1+erf(", "a*(0.5*(1+erf(", "0.5*(a*(1+erf("})
+        r.push_back(parse_rule(form + arg + std::string(form[0] == '(' ? 2 : 3, ')') + " -> gelu(a)"));
+    return r;
+  }();
+  return rules;
+}
+
 namespace {
 
 // Rules whose sides are equal up to the op table's error bound of the right side. They yield the form of an activation
@@ -240,13 +252,18 @@ Result<bool> apply_rules(Graph& graph, const PassContext& context) {
 }
 
 Result<bool> recognize_activations(Graph& graph, const PassContext& context) {
-  if (context.options.numerics == Numerics::exact || !context.options.use_library) return false;
-  const bool is_changed = apply_rule_set(graph, activation_rules(),
-                                         [](const Graph& g, const Binding& b) { return behind_anchor(g, *b[0]); });
+  if (context.options.numerics == Numerics::exact) return false;
+  // GPUs compute the op to 16 bits by less than half of the chain's instructions.
+  const bool has_gelu = apply_rule_set(graph, erf_gelu_rules(), [&](const Graph& g, const Binding& b) {
+    return context.target.kind == TargetKind::cuda && is_16_bit_float(g.type(*b[0]).dtype);
+  });
+  if (!context.options.use_library) return has_gelu;
+  const bool is_activation = apply_rule_set(graph, activation_rules(),
+                                            [](const Graph& g, const Binding& b) { return behind_anchor(g, *b[0]); });
   const auto gains = [&](const Graph& g, const Binding& b) {
     return fuses_gelu(context, g.type(*b[0]).dtype) && behind_anchor(g, *b[0]);
   };
-  return apply_rule_set(graph, gelu_rules(), gains) || is_changed;
+  return apply_rule_set(graph, gelu_rules(), gains) || is_activation || has_gelu;
 }
 
 }  // namespace fusec::compiler

@@ -67,6 +67,14 @@ TEST(Rules, FormsOfGeluAreTheOp) {
       EXPECT_NEAR(from, ir::eval_scalar(ir::ScalarOp::gelu_tanh, x), 1e-14) << x;
     }
   }
+  EXPECT_EQ(erf_gelu_rules().size(), 6U);
+  for (const Rule& rule : erf_gelu_rules()) {
+    EXPECT_EQ(rule.to.op, ir::ScalarOp::gelu);
+    for (double x = -8; x <= 8; x += 0.125) {
+      const double from = eval_definition(expanded(rule.from), {{x, 0, 0}});
+      EXPECT_NEAR(from, ir::eval_scalar(ir::ScalarOp::gelu, x), 1e-14) << x;
+    }
+  }
 }
 
 // The node over a, which is x; b and c are numbers.
