@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "codegen/cuda/tile_prelude.h"
 #include "codegen/cuda/writer.h"
 #include "ir/kernel/tile_memory.h"
@@ -71,6 +73,20 @@ std::string arguments(Writer& w, const ir::TileProduct& product) {
          w.index.text(w.index.resolve(product.terms));
 }
 
+// Whether warps read what others have stored to shared memory.
+bool joins_warps(const Phase& phase) {
+  const auto joins = [](const ir::Stmt& stmt) {
+    const auto* sync = std::get_if<ir::Sync>(&stmt.v);
+    return sync != nullptr && sync->scope != ir::SyncScope::warp;
+  };
+  return std::any_of(phase.body.begin(), phase.body.end(), [&](const ir::Stmt* stmt) {
+    bool found = joins(*stmt);
+    for (const ir::Block* nested : ir::nested_blocks(*stmt))
+      ir::for_each_stmt(*nested, [&](const ir::Stmt& inner) { found |= joins(inner); });
+    return found;
+  });
+}
+
 void bind_tile(Writer& w, const Phase& phase) { bind_grid(w, phase.grid, "number"); }
 void unbind_tile(Writer& w, const Phase& phase) {
   for (const ir::LoopHead& head : phase.grid) w.index.unbind(head.var);
@@ -104,7 +120,8 @@ PhaseText write_tiles(Writer& w, const Phase& phase) {
                          ir::kTileGroups));
   bind_tile(w, phase);
   for (const ir::Stmt* stmt : phase.body) write_stmt(w, *stmt);
-  if (!w.shared.empty()) w.out.line(w.block_sync);  // the next tile has the same buffers
+  // The next tile has the same buffers.
+  if (!w.shared.empty()) w.out.line(joins_warps(phase) ? w.block_sync : "__syncwarp(0xffffffffu);");
   unbind_tile(w, phase);
   w.out.close();
   const Text multiplying = std::exchange(w.out, Text());

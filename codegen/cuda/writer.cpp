@@ -258,6 +258,7 @@ std::string shared_declarations(Writer& w, bool dynamic) {
 
 void open_loop(Writer& w, const ir::LoopHead& head, const IndexExpr& extent) {
   if (head.tag == ir::LoopTag::unroll) w.out.line("#pragma unroll");
+  if (head.tag == ir::LoopTag::seq && w.spares_addresses) w.out.line("#pragma unroll 1");
   const std::string name = w.loop_name();
   w.out.open(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1})", w.index.type(), name, w.index.text(extent)));
   w.index.bind(head.var, name, {IndexExpr(0), extent - 1});

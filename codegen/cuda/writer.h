@@ -36,7 +36,7 @@ struct Writer {
   int loops = 0, clamps = 0;         // counters for names
   bool accesses_memory = false;      // beside registers, so far
   std::string block_sync = "__syncthreads();";
-  bool spares_addresses = false;    // writes the constant parts of addresses apart
+  bool spares_addresses = false;    // writes their constant parts apart, and keeps loops as they are
   std::set<ir::SymbolId> unrolled;  // variables of the enclosing loops that the compiler unrolls
   std::string loop_name();          // the next loop variable
 

@@ -44,8 +44,8 @@ std::string small_kernel(const char* dtype) {
       {{"$T", dtype}});
 }
 
-// A product with a bias, silu and maybe a residual. What is stored has 16 bits.
-std::string graph(const char* dtype, int64_t columns, int64_t terms, bool residual) {
+// A product with a bias, an activation and maybe a residual. What is stored has 16 bits.
+std::string graph(const char* dtype, int64_t columns, int64_t terms, bool residual, const char* activation = "silu") {
   return filled(
       R"(graph @main(%x: $T[$B, $k], %w: $T[$n, $k], %b: f32[$n], %r: $T[$B, $n]) {
   %0 = reshape %x {shape = [$B, 1, $k]}: $T[$B, 1, $k]
@@ -54,19 +54,24 @@ std::string graph(const char* dtype, int64_t columns, int64_t terms, bool residu
   %3 = mul %1, %2: f32[$B, $n, $k]
   %4 = reduce_sum %3 {axes = [2]}: f32[$B, $n]
   %5 = add %4, %b: f32[$B, $n]
-  %6 = silu %5: f32[$B, $n]
+  %6 = $f %5: f32[$B, $n]
   %7 = cast %6 {to = $T}: $T[$B, $n]
   %8 = add %7, %r: $T[$B, $n]
   return $y as "y"
 }
 )",
-      {{"$T", dtype}, {"$n", std::to_string(columns)}, {"$k", std::to_string(terms)}, {"$y", residual ? "%8" : "%7"}});
+      {{"$T", dtype},
+       {"$n", std::to_string(columns)},
+       {"$k", std::to_string(terms)},
+       {"$y", residual ? "%8" : "%7"},
+       {"$f", activation}});
 }
 
 struct Shape {
   const char* dtype;
   int64_t rows, columns, terms;
   bool residual = true;
+  const char* activation = "silu";
 };
 // Rows, columns and terms that fill tiles and chunks, and that do not.
 constexpr Shape kShapes[] = {{"f16", 150, 216, 200}, {"bf16", 70, 208, 216}, {"f16", 128, 256, 192}};
@@ -74,13 +79,14 @@ constexpr Shape kShapes[] = {{"f16", 150, 216, 200}, {"bf16", 70, 208, 216}, {"f
 constexpr Shape kLargeShapes[] = {{"f16", 900, 216, 200},
                                   {"bf16", 1000, 384, 320},
                                   {"f16", 3, 256, 1024},
-                                  {"f16", 500, 576, 256, false},
+                                  {"f16", 500, 576, 256, false, "gelu"},
                                   {"bf16", 400, 568, 264, false}};
 // Sums of other orders, rounded to 16 bits once or twice.
 constexpr Expectation kClose{4, -2, 2, 1};
 
 Scheduled scheduled(const Shape& shape, int sms) {
-  Scheduled s = schedule(graph(shape.dtype, shape.columns, shape.terms, shape.residual), shape.rows, {sms, true});
+  Scheduled s = schedule(graph(shape.dtype, shape.columns, shape.terms, shape.residual, shape.activation), shape.rows,
+                         {sms, true});
   EXPECT_NE(ir::print(s.kernel).find("tile_product"), std::string::npos) << ir::print(s.kernel);
   return s;
 }
@@ -243,8 +249,10 @@ TEST(TileProducts, OnAGpuTheyAreLikeTheEvaluator) {
 
 TEST(TileProducts, NvrtcKeepsTheSumsInRegisters) {
   if (!codegen::has_nvrtc()) GTEST_SKIP() << "no NVRTC";
-  for (const Shape& shape : {kShapes[0], kShapes[1], Shape{"f16", 12544, 3072, 768},
-                             Shape{"f16", 12544, 3072, 768, false}, Shape{"bf16", 12545, 2880, 760, false}}) {
+  for (const Shape& shape :
+       {kShapes[0], kShapes[1], Shape{"f16", 12544, 3072, 768}, Shape{"f16", 12544, 3072, 768, false},
+        Shape{"bf16", 12545, 2880, 760, false}, Shape{"f16", 12608, 3072, 768, false, "gelu"},
+        Shape{"bf16", 12545, 2880, 760, false, "gelu"}, Shape{"f16", 12608, 3072, 768, true, "gelu"}}) {
     const Scheduled s = scheduled(shape, 132);
     const auto artifact = codegen_test::emit(s.kernel, named_target("sm_90").value(), {.keep_text = true});
     ASSERT_TRUE(artifact.ok()) << artifact.status().str();
