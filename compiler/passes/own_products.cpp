@@ -6,7 +6,7 @@
 //
 //   y[..., j] = sum over k of a[..., 1, k] * b[j, k]
 //
-// Products and sums are f32. A bias is added before the result is rounded.
+// Products and sums are f32. A bias is added, and an activation computed, before the result is rounded.
 //
 // The f32 products of gates, as in squeeze-and-excitation, are written out, too: each is one row of means by a small
 // matrix for each image, and a launch takes longer than such a sum.
@@ -92,6 +92,12 @@ std::optional<Matrix> constant_matrix(const Graph& graph, const Node& node) {
 bool is_of_images(const Graph& graph, const Node& node) {
   const Shape& shape = graph.type(node.inputs[0]).shape;
   return std::all_of(shape.begin() + 1, shape.end() - 1, [](const Dim& extent) { return extent.is(1); });
+}
+
+// A continuous op of one float, which may read a sum before that is rounded.
+bool is_activation(const Node& node) {
+  return node.inputs.size() == 1 && node.op.is_scalar() && info(node.op.scalar()).typing == ir::Typing::float_ &&
+         !has(node.op.scalar(), ir::OpFlag::discontinuous);
 }
 
 class Choice {
@@ -217,6 +223,17 @@ Result<bool> own_products(Graph& graph, const PassContext& context) {
       if (result != sum && uses[node.output] == 1) sums[result] = sum;
       return rewriter.replace(node.output, result);
     }
+    const auto follow = [&](ScalarOp op, std::vector<ValueId> inputs) {
+      const ValueId wide = add_node(graph, op, std::move(inputs), {}, node.origin);
+      const ValueId result =
+          add_node(graph, ScalarOp::cast, {wide}, {{"to", graph.type(node.output).dtype}}, node.origin);
+      if (uses[node.output] == 1) sums[result] = wide;
+      rewriter.replace(node.output, result);
+    };
+    if (is_activation(node)) {
+      const auto sum = sums.find(node.inputs[0]);
+      if (sum != sums.end()) follow(node.op.scalar(), {sum->second});
+    }
     if (!(node.op == ScalarOp::add)) return;
     for (const std::size_t i : {size_t{0}, size_t{1}}) {
       const auto sum = sums.find(node.inputs[i]);
@@ -227,9 +244,8 @@ Result<bool> own_products(Graph& graph, const PassContext& context) {
       if (!(type == graph.type(node.inputs[i])) || shape.empty() || !(shape.back() == type.shape.back()) ||
           !(num_elements(shape) == shape.back()))
         continue;
-      const ValueId wide = add_node(graph, ScalarOp::cast, {bias}, {{"to", DType::f32}}, node.origin);
-      const ValueId all = add_node(graph, ScalarOp::add, {sum->second, wide}, {}, node.origin);
-      return rewriter.replace(node.output, add_node(graph, ScalarOp::cast, {all}, {{"to", type.dtype}}, node.origin));
+      return follow(ScalarOp::add,
+                    {sum->second, add_node(graph, ScalarOp::cast, {bias}, {{"to", DType::f32}}, node.origin)});
     }
   });
   return rewriter.changed();
