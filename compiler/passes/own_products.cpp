@@ -20,6 +20,7 @@
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
 #include "ir/kernel/kernel.h"
+#include "ir/kernel/tile_memory.h"
 
 namespace fusec::compiler {
 namespace {
@@ -30,10 +31,9 @@ namespace {
 constexpr double kMaxPlainIntensity = 45, kMaxFusedIntensity = 100;
 // Larger products, too, where the target multiplies tiles by warpgroups, if a kernel takes in an activation that no
 // library fuses: a kernel written by hand took 106 us for 12608 x 3072 x 768 with a gelu on an H100, where cuBLASLt
-// takes 95 and the kernel of the gelu 57. Products of known, fewer rows than a tile has stay calls. Where only a run
+// takes 95 and the kernel of the gelu 57. Products whose rows are known and fill no GPU stay calls. Where only a run
 // knows how many there are, this decides.
 constexpr bool kOwnsLargeProducts = true;
-constexpr int64_t kMinLargeRows = 128;
 // Elements of a gate's matrix, which each image reads from the cache.
 constexpr double kMaxGateMatrix = 131072;
 constexpr int kMaxGateSteps = 12;  // from the product back to the means
@@ -173,7 +173,8 @@ class Choice {
   bool suits_tiles(const Node& node, const Matrix& matrix) const {
     if (matrix.n % ir::kTileLanes != 0 || matrix.k % ir::kTileLanes != 0) return false;
     const Dim elements = num_elements(graph_.type(node.output).shape);
-    return !elements.is_const() || elements.value() >= kMinLargeRows * matrix.n;
+    return !elements.is_const() ||
+           elements.value() >= ir::rows_that_fill(context_.target.sm_count, matrix.n) * matrix.n;
   }
   // Whether what the product reads is made of means, maybe by way of other products and activations. Other products of
   // few columns have as many rows as a batch has samples, and those may be many.

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shared memory of a thread block that computes tiles by tile_product. Lower chooses tiles by it, and the writer
-// lays it out.
+// How many tiles of tile_product fill a GPU, and the shared memory of a thread block that computes some. Passes and
+// lower choose by it, and the writer lays memory out.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 namespace fusec::ir {
+
+inline constexpr int64_t kLargeTileRows = 128, kLargeTileColumns = 192;  // its sums take 192 registers of a thread
+
+// The rows from which on tiles of that size are about as many as multiprocessors. Of fewer, a library splits the terms.
+constexpr int64_t rows_that_fill(int64_t multiprocessors, int64_t columns) {
+  const int64_t across = std::max<int64_t>(1, (columns + kLargeTileColumns - 1) / kLargeTileColumns);
+  return kLargeTileRows * std::max<int64_t>(1, multiprocessors / across);
+}
 
 inline constexpr int64_t kTileGroups = 2;       // of threads that multiply, each with shared buffers of its own
 inline constexpr int64_t kTileStageTerms = 64;  // terms of both factors in a stage

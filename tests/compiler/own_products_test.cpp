@@ -65,6 +65,8 @@ TEST(OwnProducts, LargeOnesWithActivations) {
   EXPECT_TRUE(is_own(make_product(12544, gelu)));
   EXPECT_FALSE(is_own(make_product(any, relu)));  // cuBLASLt has it
   EXPECT_FALSE(is_own(make_product(any, gate)));
+  EXPECT_TRUE(is_own(make_product(128 * 66, gelu)));  // 132 tiles of 128 rows and 192 columns, in two columns
+  EXPECT_FALSE(is_own(make_product(128 * 65, gelu)));
   EXPECT_FALSE(is_own(make_product(16, gelu)));
   EXPECT_FALSE(is_own(make_product(any, gelu), "sm_89"));
   EXPECT_FALSE(is_own(make_product(any, gelu), "sm_100"));

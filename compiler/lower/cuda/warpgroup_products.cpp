@@ -20,7 +20,7 @@
 namespace fusec::compiler {
 namespace {
 
-constexpr int64_t kMaxRowsOfTile = 128, kMaxColumnsOfTile = 192;  // of a tile: its sums take 192 registers of a thread
+constexpr int64_t kMaxRowsOfTile = ir::kLargeTileRows, kMaxColumnsOfTile = ir::kLargeTileColumns;
 constexpr int64_t kMaxColumnsBesideOperands = 128;  // where f reads other matrices, for which it needs registers
 constexpr int64_t kPart = 64;                       // columns whose results are in shared memory at once
 constexpr int64_t kPad = 8;                         // elements behind its rows, so that they begin in different banks
@@ -104,8 +104,7 @@ bool is_tile(const Target& target, const TileSize& t) {
 
 // `most`: columns of a tile.
 TileSize choose_tile(const Scheduling& s, const IndexExpr& rows, int64_t columns, int64_t terms, int64_t most) {
-  // As many of the largest tiles as multiprocessors.
-  const int64_t least = kMaxRowsOfTile * std::max<int64_t>(1, s.target.sm_count / TileSize().count(1, columns));
+  const int64_t least = ir::rows_that_fill(s.target.sm_count, columns);
   const bool many = has_many(s, rows, least, true);
   const int64_t typical = typical_value(s, rows).value_or(many ? kTypicalRows : kTypicalFewRows);
   const int64_t count = many ? std::max(typical, least) : std::min(typical, least);
