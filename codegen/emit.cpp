@@ -61,6 +61,12 @@ auto guarded(const F& f) -> decltype(f()) {
   return ir::guarded(f, {.overflow = StatusCode::compile_failed});
 }
 
+// What code with products of tiles depends on beside codegen_key: its blocks and their stages.
+std::string tiles_key(const ir::Kernel& kernel, const Target& target) {
+  if (!ir::has_tile_product(kernel.body)) return "";
+  return " blocks=" + std::to_string(target.sm_count) + " shared=" + std::to_string(target.shared_bytes_per_block);
+}
+
 }  // namespace
 
 std::vector<Codegen> emitters(const Target& target, Codegen codegen) {
@@ -86,8 +92,8 @@ std::string artifact_key(const ir::Kernel& kernel, const Target& target, Codegen
   // The name does not affect the code. Extents keep their names, because the artifact's sizes are expressions in them.
   ir::Kernel unnamed = kernel;
   unnamed.name = "kernel";
-  return emitter_key(target, emitters(kernel, target, codegen).front()) + "\n" + codegen_key(target) + "\n" +
-         ir::print(unnamed);
+  return emitter_key(target, emitters(kernel, target, codegen).front()) + "\n" + codegen_key(target) +
+         tiles_key(kernel, target) + "\n" + ir::print(unnamed);
 }
 
 bool evaluates_kernels(const Target& target) { return !kHasLlvm && target.kind == TargetKind::cpu; }

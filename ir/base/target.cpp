@@ -178,8 +178,7 @@ std::vector<std::string> target_names() {
 
 std::string codegen_key(const Target& target) {
   if (target.kind == TargetKind::cuda) {
-    const std::string key = "kind=cuda sm=" + std::to_string(target.sm);
-    return target.has_tile_products ? key + " blocks=" + std::to_string(target.sm_count) : key;
+    return "kind=cuda sm=" + std::to_string(target.sm);
   }
   std::string key = "kind=cpu cpu=" + target.triple_cpu + " vector=" + std::to_string(target.vector_bytes);
   key += " f16c=" + std::to_string(target.has_f16c) + " avx512fp16=" + std::to_string(target.has_avx512_fp16);
