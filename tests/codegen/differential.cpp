@@ -58,18 +58,19 @@ void fill(Tensor& t, std::mt19937_64& random, double lo, double hi) {
 }
 
 // In units in the last place of the dtype at `want`.
-double ulp_error(DType dtype, double got, double want) {
+double ulp_error(DType dtype, double got, double want, double least) {
   if (std::isnan(want) || std::isnan(got)) return std::isnan(want) && std::isnan(got) ? 0 : INFINITY;
   if (got == want) return std::signbit(got) == std::signbit(want) ? 0 : INFINITY;
   const int bits = dtype == DType::f64 ? 52 : dtype == DType::f32 ? 23 : dtype == DType::f16 ? 10 : 7;
   const int lowest = dtype == DType::f64 ? -1022 : dtype == DType::f16 ? -14 : -126;
   if (std::isinf(want) || std::isinf(got)) return INFINITY;
-  const int exponent = want == 0 ? lowest : std::max(std::ilogb(want), lowest);
+  const double size = std::max(std::fabs(want), least);
+  const int exponent = size == 0 ? lowest : std::max(std::ilogb(size), lowest);
   return std::fabs(got - want) / std::ldexp(1.0, exponent - bits);
 }
 
 // Worst error over the memory behind two tensors, gaps of strided ones included.
-double compare(const Tensor& got, const Tensor& want, int64_t& where) {
+double compare(const Tensor& got, const Tensor& want, double least, int64_t& where) {
   double worst = 0;
   const int64_t n = span(got.shape(), got.strides());
   const auto size = static_cast<int64_t>(size_of(got.dtype()));
@@ -77,7 +78,7 @@ double compare(const Tensor& got, const Tensor& want, int64_t& where) {
     const char *a = got.as<char>() + i * size, *b = want.as<char>() + i * size;
     double error = 0;
     if (is_float(got.dtype())) {
-      error = ulp_error(got.dtype(), ir::load_double(got.dtype(), a), ir::load_double(got.dtype(), b));
+      error = ulp_error(got.dtype(), ir::load_double(got.dtype(), a), ir::load_double(got.dtype(), b), least);
     } else if (std::memcmp(a, b, static_cast<std::size_t>(size)) != 0) {
       error = INFINITY;
     }
@@ -112,7 +113,7 @@ double expect_close(const std::vector<Tensor>& got, const std::vector<Tensor>& w
   double worst = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
     int64_t where = 0;
-    const double error = compare(got[i], want[i], where);
+    const double error = compare(got[i], want[i], expectation.least, where);
     worst = std::max(worst, error);
     const auto at = static_cast<std::size_t>(where) * size_of(got[i].dtype());
     EXPECT_LE(error, expectation.ulp) << who << ", argument " << i << ", element " << where << ": "

@@ -35,6 +35,7 @@ struct Expectation {
   double ulp = 0;  // of floats, in the output's dtype
   double lo = -4, hi = 4;
   int splits = 3;
+  double least = 0;  // smaller numbers are measured in units of this one: sums of larger ones, whose order differs
 };
 // Fails the running test where a tensor of `got` is not near that of `want`; the worst error in ulp. `who` and `text`
 // go into the message.

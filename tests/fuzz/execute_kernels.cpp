@@ -127,20 +127,46 @@ Status check_kernel(const ir::Kernel& kernel) {
   return {};
 }
 
-// A copy of a tensor with the same strides, in memory of its own.
-Tensor make_copy(const Tensor& t, std::vector<char>& memory) {
+// The bytes from the first to the last element, gaps included.
+int64_t spanned_bytes(const Tensor& t) {
+  if (t.num_elements() == 0) return 0;
   int64_t span = 1;
-  for (std::size_t a = 0; a < t.shape().size(); ++a) span += std::max<int64_t>(0, t.shape()[a] - 1) * t.strides()[a];
-  if (t.num_elements() == 0) span = 0;
-  const auto* from = static_cast<const char*>(t.data());
-  memory.assign(from, from + span * static_cast<int64_t>(size_of(t.dtype())));
-  return Tensor::borrow(t.dtype(), t.shape(), memory.data(), t.strides());
+  for (std::size_t a = 0; a < t.shape().size(); ++a) span += (t.shape()[a] - 1) * t.strides()[a];
+  return span * static_cast<int64_t>(size_of(t.dtype()));
 }
 
-bool is_same(const Tensor& t, const std::vector<char>& memory) {
+// Copies of tensors with the same strides, in memory of their own. Those that share memory do so as copies, too:
+// outputs that are parts of one concat lie between each other's elements.
+struct Copies {
+  explicit Copies(const Tensors& from) {
+    std::map<const char*, int64_t> begins;  // of tensors, and the most bytes that one of them spans
+    for (const Tensor& t : from) {
+      int64_t& bytes = begins[t.as<char>()];
+      bytes = std::max(bytes, spanned_bytes(t));
+    }
+    std::map<const char*, std::vector<char>> blocks;  // by their first byte
+    const char* end = nullptr;
+    for (const auto& [begin, bytes] : begins) {
+      const bool is_apart = blocks.empty() || begin >= end;
+      end = is_apart ? begin + bytes : std::max(end, begin + bytes);
+      const char* const first = is_apart ? begin : blocks.rbegin()->first;
+      blocks[first].assign(first, end);
+    }
+    for (const Tensor& t : from) {
+      auto& [first, block] = *std::prev(blocks.upper_bound(t.as<char>()));
+      tensors.push_back(Tensor::borrow(t.dtype(), t.shape(), block.data() + (t.as<char>() - first), t.strides()));
+    }
+    for (auto& [first, block] : blocks) memory.push_back(std::move(block));  // whose bytes stay where they are
+  }
+  Tensors tensors;
+  std::vector<std::vector<char>> memory;
+};
+
+// `other` has the elements of t at the same distances.
+bool is_same(const Tensor& t, const Tensor& other) {
   const auto size = static_cast<int64_t>(size_of(t.dtype()));
-  for (int64_t i = 0; i < static_cast<int64_t>(memory.size()); i += size) {
-    const char *x = static_cast<const char*>(t.data()) + i, *y = memory.data() + i;
+  for (int64_t i = 0; i < spanned_bytes(t); i += size) {
+    const char *x = t.as<char>() + i, *y = other.as<char>() + i;
     const bool both_nan =
         is_float(t.dtype()) && std::isnan(ir::load_double(t.dtype(), x)) && std::isnan(ir::load_double(t.dtype(), y));
     if (!both_nan && std::memcmp(x, y, static_cast<std::size_t>(size)) != 0) return false;
@@ -155,15 +181,13 @@ Result<std::monostate> evaluate_both(const ir::Kernel& kernel, const Target& tar
                                      const Extents& extents) {
   if (target.kind != TargetKind::cuda) return ir::evaluate(kernel, args, extents);
   FUSEC_ASSIGN(const ir::Kernel lowered, compiler::lower_for_writer(kernel, target));
-  std::vector<std::vector<char>> memory(args.size());
-  Tensors copies;
-  for (std::size_t i = 0; i < args.size(); ++i) copies.push_back(make_copy(args[i], memory[i]));
-  const Result<std::monostate> threads = ir::evaluate(lowered, copies, extents);
+  const Copies copies(args);
+  const Result<std::monostate> threads = ir::evaluate(lowered, copies.tensors, extents);
   FUSEC_TRY(ir::evaluate(kernel, args, extents).status());
   if (!threads.ok()) return threads;
   for (std::size_t i = 0; i < args.size(); ++i) {
     const bool is_out = kernel.buffers[kernel.params[i]].space == ir::Space::out;
-    if (is_out && !is_same(args[i], memory[i]))
+    if (is_out && !is_same(args[i], copies.tensors[i]))
       return Status(StatusCode::internal,
                     "kernel " + kernel.name + ": the lowered form gives other bits\n" + ir::print(lowered));
   }
@@ -289,8 +313,7 @@ Status compare_candidates(const Case& c, ir::Program program, const Target& targ
   for (int number = 0; pick(program, number); ++number) {
     FUSEC_ASSIGN(const Tensors outputs, run_once(c, program, target, inputs));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      const auto* bytes = expected[i].as<char>();
-      if (!is_same(outputs[i], {bytes, bytes + expected[i].bytes()}))
+      if (!is_same(outputs[i], expected[i]))
         return Status(StatusCode::internal, std::string(what) + "candidate " + std::to_string(number) +
                                                 " gives other bits in output " + std::to_string(i) + "\n" +
                                                 ir::print(program));
