@@ -326,46 +326,57 @@ const auto kQuotients = [](const RunKernel& run) {
   }
 };
 
-// Of all numbers of a 16-bit type, rounded to it.
-ir::Kernel gelus(DType dtype) {
-  return cuda_kernel(filled(R"(kernel @gelus(%a: in $T[n], %y: out $T[n]) facts(n % 128 == 0) {
+// Functions that are shorter where their results are rounded to 16 bits, of all numbers of such a type.
+struct Rounded {
+  const char* op;
+  DType dtype;
+};
+constexpr Rounded kRounded[] = {
+    {"gelu", DType::f16}, {"gelu", DType::bf16}, {"sigmoid", DType::f16}, {"sigmoid", DType::bf16}};
+
+ir::Kernel rounded_kernel(const Rounded& rounded) {
+  return cuda_kernel(filled(R"(kernel @rounded(%a: in $T[n], %y: out $T[n]) facts(n % 128 == 0) {
   grid i in floordiv(n, 128) {
     block t in 32 {
       v0: $T.4 = load a[128*i + 4*t + lane]
       v1: f32.4 = cast v0
-      v2: f32.4 = gelu v1
+      v2: f32.4 = $OP v1
       v3: $T.4 = cast v2
       store y[128*i + 4*t + lane], v3
     }
   }
 }
 )",
-                            {{"$T", to_string(dtype)}}));
+                            {{"$T", to_string(rounded.dtype)}, {"$OP", rounded.op}}));
 }
 
-constexpr DType kHalves[] = {DType::f16, DType::bf16};
-std::vector<ir::Kernel> gelu_kernels() { return {gelus(DType::f16), gelus(DType::bf16)}; }
+std::vector<ir::Kernel> rounded_kernels() {
+  std::vector<ir::Kernel> kernels;
+  for (const Rounded& rounded : kRounded) kernels.push_back(rounded_kernel(rounded));
+  return kernels;
+}
 
-const auto kGelus = [](const RunKernel& run) {
+const auto kRoundedValues = [](const RunKernel& run) {
   const Extents extents = {{"n", 65536}};
-  for (std::size_t k = 0; k < 2; ++k) {
-    std::vector<Tensor> want = make_args(gelus(kHalves[k]), extents, 5, 0, 2);
+  for (std::size_t k = 0; k < std::size(kRounded); ++k) {
+    const ir::Kernel kernel = rounded_kernel(kRounded[k]);
+    std::vector<Tensor> want = make_args(kernel, extents, 5, 0, 2);
     for (int64_t i = 0; i < 65536; ++i) put_bits(want[0], i, static_cast<uint64_t>(i));
     const std::vector<Tensor> got = copies(want, 1);
-    ASSERT_TRUE(ir::evaluate(gelus(kHalves[k]), want, extents).ok());
+    ASSERT_TRUE(ir::evaluate(kernel, want, extents).ok());
     ASSERT_EQ(run(k, got, extents), "");
-    expect_column(got[1], want[1], 1, std::string("gelu of ") + to_string(kHalves[k]), want);
+    expect_column(got[1], want[1], 1, std::string(kRounded[k].op) + " of " + to_string(kRounded[k].dtype), want);
   }
 };
 
-TEST(CudaScalar, GelusOfHalves) {
+TEST(CudaScalar, FunctionsOfHalves) {
   FUSEC_NEEDS_COMPILER();
-  under_emulation(gelu_kernels(), Codegen::nvrtc, kGelus);
+  under_emulation(rounded_kernels(), Codegen::nvrtc, kRoundedValues);
 }
 
-TEST(NvptxScalar, GelusOfHalves) {
+TEST(NvptxScalar, FunctionsOfHalves) {
   FUSEC_NEEDS_LLVM_COMPILER();
-  under_emulation(gelu_kernels(), Codegen::llvm, kGelus);
+  under_emulation(rounded_kernels(), Codegen::llvm, kRoundedValues);
 }
 
 TEST(CudaScalar, BytesOfFourLanes) {
@@ -416,9 +427,9 @@ TEST_P(GpuScalar, BytesAndQuotients) {
   on_gpu({quotients()}, GetParam(), kQuotients);
 }
 
-TEST_P(GpuScalar, GelusOfHalves) {
+TEST_P(GpuScalar, FunctionsOfHalves) {
   FUSEC_NEEDS_GPU(GetParam());
-  on_gpu(gelu_kernels(), GetParam(), kGelus);
+  on_gpu(rounded_kernels(), GetParam(), kRoundedValues);
 }
 
 TEST_P(GpuScalar, KernelOps) {

@@ -252,5 +252,38 @@ TEST(LowerArithmetic, AGeluThatIsRoundedToHalfIsShort) {
   EXPECT_NE(text.find("v7: f32 = gelu v0"), std::string::npos) << text;
 }
 
+// v1 is a factor of what is only rounded to f16, and v4 is rounded itself; v6 is a part of a sum, v9 a factor of what
+// is stored as it is.
+TEST(LowerArithmetic, ASigmoidThatIsRoundedToHalfIsShort) {
+  const ir::Kernel kernel = ir::parse_kernel(R"(kernel @k(%a: in f32[n], %y: out f16[4, n], %w: out f32[n]) {
+  grid i in n {
+    v0: f32 = load a[i]
+    v1: f32 = sigmoid v0
+    v2: f32 = mul v0, v1
+    v3: f16 = cast v2
+    store y[0, i], v3
+    v4: f32 = sigmoid v0
+    v5: f16 = cast v4
+    store y[1, i], v5
+    v6: f32 = sigmoid v0
+    v7: f32 = add v0, v6
+    v8: f16 = cast v7
+    store y[2, i], v8
+    v9: f32 = sigmoid v0
+    v10: f32 = mul v0, v9
+    v11: f16 = cast v10
+    store y[3, i], v11
+    store w[i], v10
+  }
+}
+)")
+                                .value();
+  const std::string text = ir::print(lowered(kernel));
+  EXPECT_NE(text.find("v1: f32 = sigmoid_as_16_bits v0"), std::string::npos) << text;
+  EXPECT_NE(text.find("v4: f32 = sigmoid_as_16_bits v0"), std::string::npos) << text;
+  EXPECT_NE(text.find("v6: f32 = sigmoid v0"), std::string::npos) << text;
+  EXPECT_NE(text.find("v9: f32 = sigmoid v0"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace fusec::compiler

@@ -82,7 +82,8 @@ std::vector<ScalarOp> functions_with_formula(DType type) {
   std::vector<ScalarOp> out;
   for (std::size_t i = 0; i <= static_cast<std::size_t>(ScalarOp::round_cast); ++i) {
     const auto op = static_cast<ScalarOp>(i);
-    const bool is_rounded = op == ScalarOp::gelu_as_f16 || op == ScalarOp::gelu_as_bf16;  // have a test of their own
+    const bool is_rounded = op == ScalarOp::gelu_as_f16 || op == ScalarOp::gelu_as_bf16 ||
+                            op == ScalarOp::sigmoid_as_16_bits;  // have a test of their own
     if (gpu_formula(op, type) != nullptr && info(op).arity == 1 && !is_rounded) out.push_back(op);
   }
   return out;
@@ -196,8 +197,10 @@ TEST(GpuFormulas, OfHalfPrecision) {
     DType type;
     int digits, lowest;  // of the last place: of a number from 1 on, and of the smallest normal one
   };
-  for (const Row& row :
-       {Row{ScalarOp::gelu_as_f16, DType::f16, 10, -14}, {ScalarOp::gelu_as_bf16, DType::bf16, 7, -126}}) {
+  for (const Row& row : {Row{ScalarOp::gelu_as_f16, DType::f16, 10, -14},
+                         {ScalarOp::gelu_as_bf16, DType::bf16, 7, -126},
+                         {ScalarOp::sigmoid_as_16_bits, DType::f16, 10, -14},
+                         {ScalarOp::sigmoid_as_16_bits, DType::bf16, 7, -126}}) {
     Worst worst;
     const auto see = [&](double a) {
       uint16_t bits = 0;

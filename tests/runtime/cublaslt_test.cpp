@@ -33,6 +33,7 @@ struct Seen {
   int64_t largest_batch = 0;
   uint64_t compute = 0;
   std::vector<uint64_t> asked;  // columns of the products, times their batches, for which it was asked for algorithms
+  bool splits = true;           // whether it was last asked for algorithms that may split sums
   bool serves = true;           // false: an algorithm that is checked does not serve the product
 };
 Seen seen;
@@ -92,6 +93,7 @@ cublasStatus_t fake_preference_set(cublasLtMatmulPreference_t preference, cublas
   if (what == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) {
     uint32_t mask = 0;
     std::memcpy(&mask, value, size);
+    seen.splits = mask != CUBLASLT_REDUCTION_SCHEME_NONE;
     return (mask & CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE) == 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
   }
   if (what == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
@@ -399,6 +401,7 @@ TEST_F(CublasLt, BatchInvariantAlgorithms) {
       seen.asked.clear();
       EXPECT_EQ(check(*library, weighted), "cublaslt");
       EXPECT_EQ(seen.asked, (std::vector<uint64_t>{2048, 2048}));  // for wide and for narrow addresses
+      EXPECT_FALSE(seen.splits);
     }
   }
   for (const int64_t samples : {1, 3}) {

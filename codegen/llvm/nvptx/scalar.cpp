@@ -223,6 +223,7 @@ Value* from_bits(Ir& ir, const A& x) {
 Value* erfc(Ir& ir, const A& x) { return by_formula(ir, ir::ScalarOp::erfc, {x.a}); }
 Value* gelu_as_f16(Ir& ir, const A& x) { return by_formula(ir, ir::ScalarOp::gelu_as_f16, {x.a}); }
 Value* gelu_as_bf16(Ir& ir, const A& x) { return by_formula(ir, ir::ScalarOp::gelu_as_bf16, {x.a}); }
+Value* sigmoid_as_16_bits(Ir& ir, const A& x) { return by_formula(ir, ir::ScalarOp::sigmoid_as_16_bits, {x.a}); }
 Value* round_cast(Ir&, const A&) {
   FUSEC_CHECK(false) << "round_cast is build_raw's";
   return nullptr;

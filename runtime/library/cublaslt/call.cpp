@@ -105,7 +105,8 @@ struct Preference {
     steps(api.preference_init(&preference, sizeof(preference)));
     set(api, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(limits.workspace), steps);
     // Split-K partial sums stay in the compute type.
-    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const uint32_t schemes =
+        limits.whole_sums ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     set(api, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes, steps);
     const auto alignment = static_cast<uint32_t>(limits.alignment);
     for (const auto attribute :

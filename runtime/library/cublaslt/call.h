@@ -79,6 +79,7 @@ struct LtAlgorithm {
 struct Limits {
   std::size_t workspace = 0;
   std::size_t alignment = 16;  // every address is a multiple of this many bytes
+  bool whole_sums = false;     // no algorithm that splits sums, in parts that may depend on the number of rows
 };
 
 // At most `most` algorithms, best first by cuBLASLt's estimate. Empty: cuBLASLt has none.

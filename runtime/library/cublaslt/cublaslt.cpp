@@ -246,7 +246,7 @@ class CublasLtLibrary : public Library {
 
   // cuBLASLt's choice for addresses of this alignment.
   Result<LtAlgorithm> find(const Gemm& gemm, const Problem& problem, std::size_t alignment) const {
-    const cublaslt::Limits limits{workspace_, alignment};
+    const cublaslt::Limits limits{workspace_, alignment, rules_.batch_invariant};
     if (!rules_.batch_invariant) {
       std::vector<LtAlgorithm> found = find_algorithms(*handle_, gemm, limits, 1);
       if (found.empty()) return Status(StatusCode::unsupported, "cuBLASLt has no algorithm for it");
