@@ -262,7 +262,7 @@ TEST(TileProducts, NvrtcKeepsTheSumsInRegisters) {
     const bool shares = artifact->text.find("Tiles<2, 192,") != std::string::npos;
     EXPECT_LE(phase.registers, 168);
     EXPECT_TRUE(!shares || phase.registers == 168) << phase.registers;
-    EXPECT_EQ(phase.local_bytes, 0) << artifact->text;
+    EXPECT_LE(phase.local_bytes, 32) << artifact->text;  // some versions spill an address; the sums are 384 bytes
     EXPECT_NE(artifact->ptx.find(".target sm_90a"), std::string::npos);
   }
 }

@@ -130,6 +130,20 @@ void open_gelu(const ir::Graph& graph, const ir::Node& node, Bounded& out) {
   }
 }
 
+// A GPU computes gelu, and sigmoids that may be factors, with no more digits than a 16-bit result keeps: off by less
+// than a quarter of a unit in the last place, or than a hundredth (docs/numerics.md), before the result is rounded.
+void open_short_forms(const ir::Node& node, DType dtype, Bounded& out) {
+  const bool is_sigmoid = node.op == ir::Op(ir::ScalarOp::sigmoid) || node.op == ir::Op(ir::ScalarOp::silu);
+  if (!is_16_bit_float(dtype) || !(is_sigmoid || node.op == ir::Op(ir::ScalarOp::gelu))) return;
+  const double part = is_sigmoid ? 1.0 / 64 : 0.25;
+  for (int64_t i = 0; i < out.at.num_elements(); ++i) {
+    Range r = load_range(out, dtype, i);
+    if (is_anything(dtype, r) || !std::isfinite(r.lo.f) || !std::isfinite(r.hi.f)) continue;
+    const double more = part * unit_at(dtype, std::max(std::fabs(r.lo.f), std::fabs(r.hi.f)));
+    store_range(out, dtype, i, with_rounding(dtype, 0, {{r.lo.f - more, 0}, r.at, {r.hi.f + more, 0}}));
+  }
+}
+
 // The same bounds with ends and middles of their own, which can be stored apart.
 Result<Bounded> with_own_ends(Bounded from, DType dtype) {
   if (!from.exact()) return from;
@@ -147,6 +161,7 @@ Result<Bounded> with_library(const ir::Graph& graph, const ir::Node& node, const
   if (on_gpu) {
     FUSEC_ASSIGN(out, with_rounded_convolution(graph, node, operands, std::move(out), symbols));
     open_images(graph, node, operands, out);
+    open_short_forms(node, graph.type(node.output).dtype, out);
   }
   if (numerics == Numerics::exact) return out;
   if (!on_gpu) open_odd_sums(graph, node, operands, out);

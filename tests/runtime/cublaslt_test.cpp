@@ -400,7 +400,7 @@ TEST_F(CublasLt, BatchInvariantAlgorithms) {
       weighted.add(out);
       seen.asked.clear();
       EXPECT_EQ(check(*library, weighted), "cublaslt");
-      EXPECT_EQ(seen.asked, (std::vector<uint64_t>{2048, 2048}));  // for wide and for narrow addresses
+      EXPECT_EQ(seen.asked, (std::vector<uint64_t>{65536, 65536}));  // for wide and for narrow addresses
       EXPECT_FALSE(seen.splits);
     }
   }
@@ -411,7 +411,7 @@ TEST_F(CublasLt, BatchInvariantAlgorithms) {
     computed.add({samples, 5, 9});
     seen.asked.clear();
     EXPECT_EQ(check(*library, computed), "cublaslt");
-    EXPECT_EQ(seen.asked, (std::vector<uint64_t>{uint64_t{64} * 5, uint64_t{64} * 5}));
+    EXPECT_EQ(seen.asked, (std::vector<uint64_t>{uint64_t{4096} * 5, uint64_t{4096} * 5}));
   }
   for (const Product& p : product_cases()) {
     for (const char* what : {"", "ba", "bar"}) {

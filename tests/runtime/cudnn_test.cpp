@@ -64,6 +64,7 @@ struct FakeBackend : cudnn::Backend {
   bool fuses = true, takes_views = true, takes_last = true, takes_first = true;
   std::vector<std::string> plans = {"eng0"};  // of every convolution that it takes
   std::vector<std::string> broken;            // of these, the ones that cannot be built
+  int64_t most_images = 32;                   // but for 32
   std::vector<ConvSpec> convs;                // that were taken
   std::vector<PoolSpec> pools;
 
@@ -86,6 +87,7 @@ struct FakeBackend : cudnn::Backend {
     const auto has = [&](const std::vector<std::string>& list) {
       return std::find(list.begin(), list.end(), s.plan) != list.end();
     };
+    if (s.in.dims[0] != 32 && s.in.dims[0] > most_images) return no();
     if (!takes(s) || (!s.plan.empty() && (!has(plans) || has(broken)))) return no();
     convs.push_back(s);
     return make("conv" + s.plan, 640, [s](void* const* p) { run_conv(s, p); });
@@ -519,23 +521,24 @@ TEST_F(Cudnn, OptionsReachTheBackend) {
 TEST_F(Cudnn, BatchInvariantPlans) {
   Options options;
   options.batch_invariant = true;
-  fake_->plans = {"conv"};  // as the fake names the first one
+  fake_->plans = {"eng1", "eng2"};
+  fake_->broken = {"eng1"};
   const auto library = make(options);
   for (const int64_t images : {1, 3}) {
     Image image = image_cases()[0];
     image.n = images;
     fake_->convs.clear();
     Case c = image_case(image, true);
-    EXPECT_EQ(check(*library, c), "cudnn convconv");
+    EXPECT_EQ(check(*library, c), "cudnn conveng2");
     ASSERT_EQ(fake_->convs.size(), 2U);
     EXPECT_EQ(fake_->convs[0].in.dims[0], 32);
     EXPECT_EQ(fake_->convs[0].out.dims[0], 32);
     EXPECT_EQ(fake_->convs[0].epilogues[0].operand->dims[0], 32);
     EXPECT_EQ(fake_->convs[0].epilogues[1].operand->dims[0], 1);
     EXPECT_EQ(fake_->convs[1].in.dims[0], images);
-    EXPECT_EQ(fake_->convs[1].plan, "conv");
+    EXPECT_EQ(fake_->convs[1].plan, "eng2");
   }
-  fake_->broken = {"conv"};
+  fake_->most_images = 3;
   Image other = image_cases()[0];
   other.n = 4;
   const Case c = image_case(other, true);

@@ -87,7 +87,8 @@ std::vector<LtAlgorithm> find_algorithms(const Handle& handle, const Gemm& gemm,
 
 // The product by which an algorithm is chosen that serves every batch: one product of kManyRows rows by a matrix that
 // the samples share, whose argument is in `shared`, or kManyMatrices products of as many rows as this one.
-inline constexpr int64_t kManyRows = 2048, kManyMatrices = 64;
+// So many that there is no reason to spread a sum over multiprocessors, which cuBLASLt's kernels do without saying so.
+inline constexpr int64_t kManyRows = 65536, kManyMatrices = 4096;
 Gemm of_any_batch(Gemm gemm, const std::vector<int>& shared);
 
 // The algorithm with the workspace that it needs for this product. `unsupported`: it does not run it, or this version

@@ -204,25 +204,39 @@ std::vector<Form> list_forms(const Problem& problem) {
 constexpr std::size_t kMaxPlans = 12,
                       kMaxOtherPlans = 4;  // that are algorithms, of the first form that has any, and of each other
 
-// The first plan that cuDNN has for many samples.
+// The first plan that cuDNN has for many samples, of those that can be asked for by name.
+Result<std::string> plan_for_many(const BuildContext& context, const Conv& many, const Epilogues& epilogues) {
+  FUSEC_ASSIGN(const auto plans, context.backend.conv_plans(many.spec(epilogues)));
+  Status refusal(StatusCode::unsupported, "cuDNN has no plan for many samples");
+  for (const CudnnPlanInfo& plan : plans) {
+    Conv named = many;
+    named.plan = plan.name;
+    const auto built = context.plans.get(context.backend, named.spec(epilogues));
+    if (built.ok()) return plan.name;
+    refusal = built.status();
+  }
+  return refusal;
+}
+
+// The plan for many samples serves every batch.
 Result<ExecutionPlan> build_for_any_batch(const BuildContext& context, const Problem& problem) {
   const Problem many = of_many_samples(problem);
+  const std::vector<Form> forms = list_forms(many), own_forms = list_forms(problem);  // the same ones
   Status first;
   for (const ConvVariant& variant : list_variants(many)) {
-    for (const Form& form : list_forms(many)) {
-      const auto chosen = context.plans.get(context.backend, Conv{context, many, variant.images}.spec(form.epilogues));
-      if (!chosen.ok()) {
-        if (first.ok()) first = chosen.status();
+    for (std::size_t i = 0; i < forms.size(); ++i) {
+      const auto plan = plan_for_many(context, Conv{context, many, variant.images}, forms[i].epilogues);
+      if (!plan.ok()) {
+        if (first.ok()) first = plan.status();
         continue;
       }
-      const std::string plan = (*chosen)->name();
       Status refusal;
       for (const ConvVariant& own : list_variants(problem)) {
-        Result<ExecutionPlan> built = Conv{context, problem, own.images, plan}.build(form.epilogues);
+        Result<ExecutionPlan> built = Conv{context, problem, own.images, *plan}.build(own_forms[i].epilogues);
         if (built.ok()) return built;
         if (refusal.ok()) refusal = built.status();
       }
-      return not_for_this_batch(plan, refusal);
+      return not_for_this_batch(*plan, refusal);
     }
   }
   return first;
