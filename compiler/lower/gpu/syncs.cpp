@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "compiler/lower/gpu/gpu.h"
@@ -347,6 +348,35 @@ class SyncPlacer {
   void access(BufferId id, const std::vector<IndexExpr>& index, const ir::Guard& guard, int width, Accesses& out) {
     const ir::Buffer& buffer = kernel_.buffers[id];
     if (buffer.space != ir::Space::shared || ir::is_mailbox(buffer)) return;
+    // Bodies of loops are gone through several times.
+    auto [known, is_new] = accesses_.try_emplace(key_of(id, index, guard, width));
+    if (is_new) known->second = touched_by(id, index, guard, width);
+    out[{id, known->second.first}].add(team_, known->second.second);
+  }
+
+  // All that touched_by depends on.
+  struct Key {
+    BufferId buffer;
+    int width = 1;
+    std::vector<IndexExpr> values;  // the index, and what must not be negative
+    std::vector<std::pair<VarId, IndexExpr>> loops;
+    bool operator<(const Key& o) const {
+      return std::tie(buffer, width, values, loops) < std::tie(o.buffer, o.width, o.values, o.loops);
+    }
+  };
+  Key key_of(BufferId id, const std::vector<IndexExpr>& index, const ir::Guard& guard, int width) const {
+    Key key{id, width, index, {}};
+    const auto append = [&](const ir::Guard& more) { key.values.insert(key.values.end(), more.begin(), more.end()); };
+    append(guard);
+    for (const ir::Guard& condition : conditions_) append(condition);
+    for (const LoopHead& head : loops_) key.loops.emplace_back(head.var, head.extent);
+    return key;
+  }
+
+  // The elements that an access touches, and their distance from where the buffer begins.
+  std::pair<IndexExpr, Elements> touched_by(BufferId id, const std::vector<IndexExpr>& index, const ir::Guard& guard,
+                                            int width) {
+    const ir::Buffer& buffer = kernel_.buffers[id];
     const IndexExpr extents = num_elements(buffer.shape);
     const auto count = static_cast<size_t>(extents.is_const() ? extents.value() : 1);
     IndexExpr linear = 0;
@@ -361,7 +391,7 @@ class SyncPlacer {
         for (size_t i = 0; i < count; ++i)
           own.touchers[i] = {Toucher::Kind::block, static_cast<int>(i * blocks() / count) * team_.block};
     }
-    out[{id, distance}].add(team_, own);
+    return {distance, std::move(own)};
   }
 
   int blocks() const { return team_.threads / team_.block; }
@@ -428,6 +458,7 @@ class SyncPlacer {
   const Team team_;
   std::vector<LoopHead> loops_;        // around the statement, in the block
   std::vector<ir::Guard> conditions_;  // of the ifs that not all threads take, around the statement
+  std::map<Key, std::pair<IndexExpr, Elements>> accesses_;
 };
 
 }  // namespace
