@@ -144,8 +144,8 @@ void open_short_forms(const ir::Node& node, DType dtype, Bounded& out) {
   }
 }
 
-// A chain of erf that is a gelu becomes that op on a GPU, whose sqrt(2) is not rounded to 16 bits: with d = 1.07e-4, which
-// that is off, x^2 phi(x) d of the result, 3.2e-5 at most and 4e-3 of the result where that is not 0.
+// A chain of erf that is a gelu becomes that op on a GPU, whose sqrt(2) is not rounded to 16 bits: with d = 1.07e-4,
+// which that is off, x^2 phi(x) d of the result, 3.2e-5 at most and 4e-3 of the result where that is not 0.
 void open_erf_chains(const ir::Graph& graph, const ir::Node& node, Bounded& out) {
   const DType dtype = graph.type(node.output).dtype;
   if (!is_16_bit_float(dtype) || !(node.op == ir::Op(ir::ScalarOp::mul))) return;

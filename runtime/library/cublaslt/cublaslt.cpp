@@ -203,11 +203,12 @@ class CublasLtLibrary : public Library {
     FUSEC_ASSIGN(Problem problem, as_product(call));
     const int ones = static_cast<int>(call.args.size());
     FUSEC_ASSIGN(cublaslt::Matmuls plan, cublaslt::plan_matmul(problem, ones, rules_.tf32));
-    Result<std::vector<Chosen>> chosen = choose(plan, problem);
+    const std::vector<int> shared = shared_args(call, problem);
+    Result<std::vector<Chosen>> chosen = choose(plan, shared);
     if (!chosen.ok() && problem.find(Role::bias) != nullptr && plan.gemms.size() == 1) {
       // cuBLASLt has no epilogues for some types.
       FUSEC_ASSIGN(plan, cublaslt::plan_split(problem, ones, rules_.tf32));
-      chosen = choose(plan, problem);
+      chosen = choose(plan, shared);
     }
     if (!chosen.ok()) return chosen.status();
     return Prepared{std::move(problem), std::move(plan), std::move(chosen).value()};
@@ -233,28 +234,36 @@ class CublasLtLibrary : public Library {
     return out;
   }
 
-  Result<std::vector<Chosen>> choose(const cublaslt::Matmuls& plan, const Problem& problem) const {
+  Result<std::vector<Chosen>> choose(const cublaslt::Matmuls& plan, const std::vector<int>& shared) const {
     std::vector<Chosen> out;
     for (const Gemm& gemm : plan.gemms) {
       if (gemm.batch > std::numeric_limits<int32_t>::max()) return Status(StatusCode::unsupported, "too many batches");
-      FUSEC_ASSIGN(LtAlgorithm wide, find(gemm, problem, kWide));
-      FUSEC_ASSIGN(LtAlgorithm narrow, find(gemm, problem, size_of(gemm.out.dtype)));
+      FUSEC_ASSIGN(LtAlgorithm wide, find(gemm, shared, kWide));
+      FUSEC_ASSIGN(LtAlgorithm narrow, find(gemm, shared, size_of(gemm.out.dtype)));
       out.push_back({gemm, std::move(wide), std::move(narrow)});
     }
     return out;
   }
 
+  // The arguments that all samples share: filters, matrices that have no axis beside their two, and the bias.
+  static std::vector<int> shared_args(const LibraryCall& call, const Problem& problem) {
+    std::vector<int> args;
+    const int weight = problem[Role::weight].arg;
+    const bool is_arg = weight >= 0 && static_cast<std::size_t>(weight) < call.args.size();
+    const bool is_matrix = is_arg && call.args[static_cast<std::size_t>(weight)].shape.size() <= 2;
+    if (call.step->op == ir::TensorOp::conv || is_matrix) args.push_back(weight);
+    if (const CallOperand* bias = problem.find(Role::bias)) args.push_back(bias->arg);
+    return args;
+  }
+
   // cuBLASLt's choice for addresses of this alignment.
-  Result<LtAlgorithm> find(const Gemm& gemm, const Problem& problem, std::size_t alignment) const {
+  Result<LtAlgorithm> find(const Gemm& gemm, const std::vector<int>& shared, std::size_t alignment) const {
     const cublaslt::Limits limits{workspace_, alignment, rules_.batch_invariant};
     if (!rules_.batch_invariant) {
       std::vector<LtAlgorithm> found = find_algorithms(*handle_, gemm, limits, 1);
       if (found.empty()) return Status(StatusCode::unsupported, "cuBLASLt has no algorithm for it");
       return std::move(found[0]);
     }
-    std::vector<int> shared;
-    if (problem[Role::weight].constant != nullptr) shared.push_back(problem[Role::weight].arg);
-    if (const CallOperand* bias = problem.find(Role::bias)) shared.push_back(bias->arg);
     const std::vector<LtAlgorithm> found = find_algorithms(*handle_, of_any_batch(gemm, shared), limits, 1);
     if (found.empty()) return Status(StatusCode::unsupported, "cuBLASLt has no algorithm for it in every batch");
     auto checked = check_algorithm(*handle_, gemm, found[0]);
