@@ -57,8 +57,9 @@ struct FUSEC_API Options {
   // says.
   std::optional<DType> precision;
   bool tf32 = false;  // f32 convolutions and matrix products of a GPU may round their operands to TF32
-  // A sample's results have the same bits whatever else is in its batch and however large that is, in models of any
-  // batch: libraries use one algorithm for all batches, and the strategy is heuristic.
+  // Libraries use one algorithm for all batches, and the strategy is heuristic, so that a sample's results have the
+  // same bits whatever else is in its batch and however large that is. A library's algorithm may depend on the batch
+  // all the same: `fusec verify --batch-invariant` compares batches.
   bool batch_invariant = false;
   bool cuda_graph = true;                        // replay a run as one CUDA graph
   int64_t workspace_limit = int64_t{256} << 20;  // bytes that one library call of a GPU may ask for

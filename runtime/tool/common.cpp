@@ -108,8 +108,8 @@ void declare_compiling(Flags& flags, ModelFlags& to) {
              "plain loops in place of oneDNN; on a GPU, generated code in place of cuBLASLt and cuDNN, which is slow");
   flags.flag(
       "--batch-invariant", to.batch_invariant,
-      "a sample's results have the same bits in every batch; library calls use one algorithm for all batches and "
-      "no measured times");
+      "library calls use one algorithm for all batches and no measured times, so that a sample's results have the "
+      "same bits in every batch; verify checks it");
   flags.flag("--no-fusion", to.no_fusion, "one kernel per op");
   flags.option("--codegen", to.codegen, "auto (default), nvrtc or llvm: who makes a GPU's machine code");
   flags.option("--compile-limit", to.compile_limit,
