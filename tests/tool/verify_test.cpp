@@ -139,7 +139,8 @@ TEST(Verify, RunsAndBatchesHaveTheSameBits) {
   const Outcome same = w.fusec({"verify", w.file("double.fir", kDouble), "--device", "cpu", "--batch-invariant",
                                 "--batch", "1,7,3", "--repeat", "2", "--json"});
   ASSERT_EQ(same.code, 0) << same.err;
-  for (const nlohmann::json& batch : same.json()["batches"]) EXPECT_EQ(batch["repeats"], 2);
+  const nlohmann::json json = same.json();
+  for (const nlohmann::json& batch : json["batches"]) EXPECT_EQ(batch["repeats"], 2);
   const std::string shifted = w.file("shifted.fir", R"(graph @main(%x: f32[N, 3]) {
   %0 = reduce_mean %x {axes = [0]}: f32[3]
   %1 = add %x, %0: f32[N, 3]
