@@ -72,7 +72,8 @@ TEST(Cache, SecondProcessAndLaterBatchesCompileNothing) {
   ASSERT_EQ(first.code, 0) << first.err;
   ASSERT_EQ(second.code, 0) << second.err;
   EXPECT_EQ(first.json()["compiled_kernels"], first.json()["distinct_kernels"]);
-  for (const auto& row : first.json()["batches"]) EXPECT_EQ(row["compiled_kernels"], first.json()["compiled_kernels"]);
+  const nlohmann::json json = first.json();
+  for (const auto& row : json["batches"]) EXPECT_EQ(row["compiled_kernels"], json["compiled_kernels"]);
   EXPECT_EQ(second.json()["compiled_kernels"], 0);
   EXPECT_EQ(second.json()["cached_kernels"], first.json()["distinct_kernels"]);
 }
