@@ -84,15 +84,14 @@ std::vector<std::string> quick_names(Desc desc, const Quick& is_quick) {
   } while (desc.next_impl());
   return names;
 }
-// Advances a fresh descriptor to the implementation with this name; empty if there is none. An empty name selects the
-// first.
-template <class Desc>
-Desc with_name(Desc desc, const std::string& name) {
-  if (!desc || name.empty()) return desc;
-  do {
-    if (name == desc.impl_info_str()) return desc;
-  } while (desc.next_impl());
-  return {};
+// Advances a fresh descriptor to the implementation with this name, or, if the name is empty, to the first one; those
+// that err are passed over. Empty if there is none.
+template <class Desc, class Errs>
+Desc with_name(Desc desc, const std::string& name, const Errs& errs) {
+  const auto fits = [&](const char* own) { return (name.empty() || name == own) && !errs(own); };
+  while (desc && !fits(desc.impl_info_str()))
+    if (!desc.next_impl()) return {};
+  return desc;
 }
 
 }  // namespace fusec::runtime::onednn

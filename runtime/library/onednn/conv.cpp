@@ -48,11 +48,7 @@ struct Direct {
 
   // Empty if oneDNN has none.
   PrimitiveDesc describe_with(const PostOps& posts) const {
-    PrimitiveDesc pd = with_name(all_with(posts), wanted);
-    while (pd && errs(pd.impl_info_str())) {
-      if (!wanted.empty() || !pd.next_impl()) return {};
-    }
-    return pd;
+    return with_name(all_with(posts), wanted, [this](const char* implementation) { return errs(implementation); });
   }
 
   // 16-bit values are multiplied in pairs. If the channel count is odd, the brg implementations pair a pixel's last

@@ -44,11 +44,7 @@ struct Matmul {
   }
   // Empty if oneDNN has none.
   MatmulDesc describe_with(const PostOps& posts) const {
-    MatmulDesc pd = with_name(all_with(posts), wanted);
-    while (pd && errs(pd.impl_info_str())) {
-      if (!wanted.empty() || !pd.next_impl()) return {};
-    }
-    return pd;
+    return with_name(all_with(posts), wanted, [this](const char* implementation) { return errs(implementation); });
   }
   // 16-bit values are multiplied in pairs. If the number of terms is odd, gemm of 3.2 pairs the last one with zero in
   // such a manner that an infinity becomes NaN. There is often nothing else that is quick, so only exact mode minds.
