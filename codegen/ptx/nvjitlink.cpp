@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Assembles PTX to a cubin with nvJitLink, which is loaded with dlopen on first use, so nothing of CUDA is linked. It
-// makes relocatable code, in which functions take more registers than in a whole program. Used by emit; needs no GPU.
-// Builds without CUDA report `unsupported`.
+// makes relocatable code, in which functions take more registers than in a whole program, and in which warpgroups
+// cannot share registers (setmaxnreg is ignored). Used by emit; needs no GPU. Builds without CUDA report `unsupported`.
 
 #include "codegen/ptx/assembler.h"
 #include "codegen/ptx/ptx.h"

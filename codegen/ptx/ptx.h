@@ -47,7 +47,7 @@ std::vector<PtxasBug> ptxas_bugs();
 //   - a max with 0 that is compared for equality becomes a mask;
 //   - where there is any `and` of predicates, an `or` of predicates becomes a negated `and`;
 //   - an ordered f32 comparison that the ranges decide as true becomes the negation of its unordered opposite;
-//   - a selection between an f32 zero and 1 or -1 becomes a selection between their bits.
+//   - a selection between an f32 zero and 1 or -1, but for +0 and 1, becomes a selection between their bits.
 std::string apply_ptxas_workarounds(const std::string& ptx, int ptxas, int sm);
 
 // Gives the artifact the PTX, with the workarounds for any ptxas, as the driver's is not known, and a cubin from

@@ -50,10 +50,14 @@ bool is_one_of(std::string_view name, const std::array<std::string_view, n>& nam
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// One operand is +0 or -0, the other 1 or -1.
+// One operand is +0 or -0, the other 1 or -1, but for +0 beside 1, which are what a truth value converts to.
 bool is_zero_beside_one(std::string_view a, std::string_view b) {
-  constexpr std::array<std::string_view, 2> kZeros = {"0f00000000", "0f80000000"}, kOnes = {"0f3F800000", "0fBF800000"};
-  return (is_one_of(a, kZeros) && is_one_of(b, kOnes)) || (is_one_of(b, kZeros) && is_one_of(a, kOnes));
+  constexpr std::string_view kZero = "0f00000000", kMinusZero = "0f80000000", kOne = "0f3F800000",
+                             kMinusOne = "0fBF800000";
+  const auto matches = [&](std::string_view zero, std::string_view one) {
+    return (zero == kMinusZero && (one == kOne || one == kMinusOne)) || (zero == kZero && one == kMinusOne);
+  };
+  return matches(a, b) || matches(b, a);
 }
 
 // The second operand may be an immediate. It goes through a 16-bit register, so its sign does not matter.

@@ -37,7 +37,8 @@ TEST(Assembler, IsSparedWhatItGetsWrong) {
   EXPECT_EQ(apply_ptxas_workarounds("\tneg.s16 \t%rs2, %rs1;\n"), "\tsub.u16 \t%rs2, 0, %rs1;\n");
   EXPECT_EQ(apply_ptxas_workarounds("\tsub.s16 \t%rs2, 0, %rs1;\n"), "\tsub.u16 \t%rs2, 0, %rs1;\n");
   EXPECT_EQ(apply_ptxas_workarounds("\tmul.lo.s16 \t%rs2, %rs1, -1;\n"), "\tsub.u16 \t%rs2, 0, %rs1;\n");
-  for (const char* choice : {"0f80000000, 0fBF800000", "0f3F800000, 0f80000000", "0f00000000, 0fBF800000"}) {
+  for (const char* choice :
+       {"0f80000000, 0fBF800000", "0f3F800000, 0f80000000", "0f00000000, 0fBF800000", "0fBF800000, 0f00000000"}) {
     const std::string rest = std::string(" \t%f2, ") + choice + ", %p1;\n";
     EXPECT_EQ(apply_ptxas_workarounds("\tselp.f32" + rest), "\tselp.b32" + rest);
   }
@@ -148,6 +149,7 @@ TEST(Assembler, OtherTextStays) {
       "// neg.s16 of a comment\n.version 8.5\n\n$L_1:\n\tneg.s64 \t%rd2, %rd1;\n\tneg.f32 \t%f2, %f1;\n\tsub.s32 "
       "\t%r3, %r1, %r2;\n"
       "\tsub.s16 \t%rs3, 1, %rs2;\n\tmul.lo.s16 \t%rs3, %rs2, -2;\n\tselp.f32 \t%f2, 0f40000000, 0f80000000, %p1;\n"
+      "\tselp.f32 \t%f2, 0f3F800000, 0f00000000, %p1;\n\tselp.f32 \t%f2, 0f00000000, 0f3F800000, %p1;\n"
       "\tselp.f32 \t%f2, 0f3F800000, %f1, %p1;\n\tmax.f32 \t%f2, %f1, 0f00000000;\n\tmin.s64 \t%rd3, %rd2, "
       "%rd1;\n\tneg.s16 \t%rs1, %rs2; ret;\n@%p1 bra $L_1;\n;\nret;";
   EXPECT_EQ(apply_ptxas_workarounds(text), text);
