@@ -119,18 +119,39 @@ Manifest manifest_for(const Model& model, const Options& options) {
   return m;
 }
 
-Result<EngineStats> add_target(const Model& model, const Target& target, const Options& options, Manifest& manifest,
-                               ConstantPool& pool, std::vector<NewSection>& sections) {
+// What a package is made of while targets are added.
+struct Content {
+  Manifest manifest;
+  ConstantPool pool;
+  std::vector<NewSection> sections;
+  std::vector<EngineStats> stats;  // by target of the manifest
+};
+
+bool has_tile_products(const ir::Program& program) {
+  const std::vector<ir::KernelId> picked = picked_kernels(program);
+  return std::any_of(picked.begin(), picked.end(),
+                     [&](ir::KernelId id) { return ir::has_tile_product(program.kernels[id].body); });
+}
+
+// Code with products of tiles runs on one architecture alone. It gets the name that ptxas has for such code, and the
+// same target without them stands beside it for later GPUs.
+Status add_target(const Model& model, Target target, const Options& options, Content& to) {
   FUSEC_ASSIGN(Parts parts, compile_parts(model, options, target, KernelSet::picked));
+  const bool only_here = has_tile_products(parts.program);
   PackagedTarget packaged{target, {}};
+  packaged.target.has_tile_products = only_here;
+  if (only_here) packaged.target.name += "a";
   for (const Tensor& constant : parts.program.constants) {
-    packaged.constants.push_back({constant.dtype(), constant.shape(), pool.add(constant)});
+    packaged.constants.push_back({constant.dtype(), constant.shape(), to.pool.add(constant)});
   }
-  const auto number = static_cast<uint32_t>(manifest.targets.size());
-  manifest.targets.push_back(std::move(packaged));
-  sections.push_back({SectionKind::program, number, bytes_of_text(ir::print(parts.program))});
-  sections.push_back({SectionKind::code, number, code_section(parts.artifacts)});
-  return std::move(parts.stats);
+  const auto number = static_cast<uint32_t>(to.manifest.targets.size());
+  to.manifest.targets.push_back(std::move(packaged));
+  to.sections.push_back({SectionKind::program, number, bytes_of_text(ir::print(parts.program))});
+  to.sections.push_back({SectionKind::code, number, code_section(parts.artifacts)});
+  to.stats.push_back(std::move(parts.stats));
+  if (!only_here) return {};
+  target.has_tile_products = false;
+  return add_target(model, std::move(target), options, to);
 }
 
 Result<std::vector<EngineStats>> write(const Model& model, std::span<const std::string> names, const std::string& path,
@@ -147,21 +168,17 @@ Result<std::vector<EngineStats>> write(const Model& model, std::span<const std::
     }
     targets.push_back(std::move(target));
   }
-  Manifest manifest = manifest_for(model, options);
-  ConstantPool pool;
-  std::vector<NewSection> sections(1);
-  std::vector<EngineStats> stats;
+  Content content{manifest_for(model, options), {}, std::vector<NewSection>(1), {}};
   for (const Target& target : targets) {
-    Result<EngineStats> added = add_target(model, target, options, manifest, pool, sections);
-    if (!added.ok()) return added.status().with_note("while compiling for " + target.name);
-    stats.push_back(*std::move(added));
+    Status added = add_target(model, target, options, content);
+    if (!added.ok()) return std::move(added).with_note("while compiling for " + target.name);
   }
-  sections.front().bytes = bytes_of_text(print_manifest(manifest));
-  sections.push_back({SectionKind::constants, 0, pool.take()});
-  std::vector<std::byte> head = package_head(sections, host_threads({}));
+  content.sections.front().bytes = bytes_of_text(print_manifest(content.manifest));
+  content.sections.push_back({SectionKind::constants, 0, content.pool.take()});
+  std::vector<std::byte> head = package_head(content.sections, host_threads({}));
   if (sign) FUSEC_TRY(sign_head(head, *sign));
-  FUSEC_TRY(write_file(path, head, sections));
-  return stats;
+  FUSEC_TRY(write_file(path, head, content.sections));
+  return std::move(content.stats);
 }
 
 }  // namespace

@@ -31,8 +31,8 @@ std::optional<int> fitness(const Target& target, const Target& machine) {
                                    [&](const std::string& f) { return !machine.has(f); });
     return lacks ? std::nullopt : std::optional(static_cast<int>(target.features.size()));
   }
-  if (target.sm > machine.sm) return std::nullopt;
-  return target.sm + (is_native(target, machine) ? 1000 : 0);
+  if (target.sm > machine.sm || (target.has_tile_products && target.sm != machine.sm)) return std::nullopt;
+  return 2 * target.sm + (target.has_tile_products ? 1 : 0) + (is_native(target, machine) ? 1000 : 0);
 }
 
 std::string names_of_targets(const Manifest& manifest) {
@@ -41,8 +41,11 @@ std::string names_of_targets(const Manifest& manifest) {
   return names;
 }
 
-// The name that `--target` gives, without "cpu:" or "cuda:".
-std::string_view bare(std::string_view name) { return name.substr(name.find(':') + 1); }
+// Whether `wanted`, what `--target` gives, names the target: "sm_90" names sm_90a, too.
+bool is_named(std::string_view wanted, const std::string& name) {
+  const std::string_view bare = wanted.substr(wanted.find(':') + 1);
+  return bare == name || std::string(bare) + "a" == name;
+}
 
 Result<Engine> load_package(const Package& opened, const Options& options) {
   using Clock = std::chrono::steady_clock;
@@ -94,7 +97,7 @@ Result<uint32_t> pick_target(const Manifest& manifest, const Target& machine, co
   for (uint32_t i = 0; i < manifest.targets.size(); ++i) {
     const Target& target = manifest.targets[i].target;
     const std::optional<int> fits = fitness(target, machine);
-    if (!fits || (!wanted.empty() && bare(wanted) != target.name)) continue;
+    if (!fits || (!wanted.empty() && !is_named(wanted, target.name))) continue;
     if (best && *fits <= best_fitness) continue;
     best = i;
     best_fitness = *fits;

@@ -130,7 +130,7 @@ Json make_json(const PackagedTarget& packaged) {
   }
   Json item = {{"name", t.name}, {"constants", std::move(constants)}};
   if (t.kind == TargetKind::cuda) {
-    item.update({{"kind", "cuda"}, {"sm", t.sm}});
+    item.update({{"kind", "cuda"}, {"sm", t.sm}, {"tile_products", t.has_tile_products}});
   } else {
     item.update({{"kind", "cpu"}, {"features", t.features}, {"vector_bytes", t.vector_bytes}});
   }
@@ -144,6 +144,7 @@ PackagedTarget read_target(const Json& item) {
   if (item.at("kind").get<std::string>() == "cuda") {
     t.kind = TargetKind::cuda;
     t.sm = read_small_integer(item.at("sm"));
+    t.has_tile_products = item.value("tile_products", false);
   } else {
     t.features = item.at("features").get<std::vector<std::string>>();
     t.vector_bytes = read_small_integer(item.at("vector_bytes"));

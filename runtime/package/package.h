@@ -29,7 +29,9 @@ struct PackagedConstant {
 };
 
 struct PackagedTarget {
-  Target target;  // its name, kind, features and sm; figures are those of the machine that runs it
+  // Its name, kind, features and sm, and whether its code has products of tiles; figures are those of the machine that
+  // runs it.
+  Target target;
   std::vector<PackagedConstant> constants;
 };
 
@@ -65,8 +67,8 @@ Result<ir::Program> packaged_program(const PackageState& package, uint32_t targe
 Result<Artifacts> packaged_artifacts(const PackageState& package, uint32_t target, const ir::Program& program);
 
 // The number of the target that fits `machine` best: on a CPU the one with most features, none of which the machine
-// lacks; on a GPU code for its architecture, else PTX of an older one, which the driver compiles. `wanted`, if not
-// empty, names it. invalid_argument: there is none, and what there is.
+// lacks; on a GPU code for its architecture alone (sm_90a), else other code for it, else PTX of an older one, which the
+// driver compiles. `wanted`, if not empty, names it. invalid_argument: there is none, and what there is.
 Result<uint32_t> pick_target(const Manifest& manifest, const Target& machine, const std::string& wanted);
 
 }  // namespace fusec::runtime

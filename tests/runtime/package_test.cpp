@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "codegen/emit.h"
 #include "runtime/package/file.h"
 #include "runtime/package/package.h"
 #include "tests/runtime/package_case.h"
@@ -16,6 +17,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using namespace package_case;
 
 TEST_F(PackageTest, RunsAsTheModelDoes) {
@@ -86,6 +88,7 @@ TEST_F(PackageTest, TargetsAreChosenByWhatTheMachineHas) {
   runtime::Manifest m;
   for (const char* name : {"x86-64-v3", "x86-64-v2", "x86-64-v4", "sm_80", "sm_86", "sm_90"}) {
     m.targets.push_back({*named_target(name), {}});
+    m.targets.back().target.has_tile_products = false;
   }
   const auto picked = [&](const char* machine, const char* wanted = "") {
     const Result<uint32_t> number = runtime::pick_target(m, *named_target(machine), wanted);
@@ -100,6 +103,40 @@ TEST_F(PackageTest, TargetsAreChosenByWhatTheMachineHas) {
   EXPECT_EQ(picked("sm_120"), "sm_90") << "by its PTX";
   EXPECT_EQ(picked("sm_90", "cuda:sm_80"), "sm_80");
   EXPECT_THAT(picked("sm_75"), HasSubstr("no code for this GPU (sm_75)"));
+  Target own = *named_target("sm_90");
+  own.name = "sm_90a";
+  m.targets.push_back({own, {}});
+  EXPECT_EQ(picked("sm_90"), "sm_90a");
+  EXPECT_EQ(picked("sm_90", "cuda:sm_90"), "sm_90a");
+  EXPECT_EQ(picked("sm_100"), "sm_90") << "code of sm_90a does not run there";
+}
+
+// A large product whose activation no library fuses is code of sm_90a.
+TEST_F(PackageTest, BesideCodeOfOneArchitectureLiesOtherCode) {
+  if (!codegen::writable_target(*named_target("sm_90"), Codegen::automatic).has_tile_products)
+    GTEST_SKIP() << "no NVRTC";
+  const auto graph = ir::parse_graph(R"(graph @main(%x: f16[32768, 768]) {
+  %0 = constant f16[768, 3072] {random 1}
+  %1 = matmul %x, %0 {transpose_a = 0, transpose_b = 0}: f16[32768, 3072]
+  %2 = gelu %1: f16[32768, 3072]
+  return %2 as "y"
+}
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status().str();
+  ASSERT_TRUE(write_package(ir::make_model(*graph), std::vector<std::string>{"cuda:sm_90"}, path(), options_).ok());
+  const Package package = *Package::open(path());
+  EXPECT_EQ(package.info().targets, (std::vector<std::string>{"sm_90a", "sm_90"}));
+  const runtime::PackageState& state = *package.state();
+  const auto ptx_of = [&](const char* machine) {
+    const uint32_t target = runtime::pick_target(state.manifest, *named_target(machine), "").value();
+    const ir::Program program = runtime::packaged_program(state, target).value();
+    const auto artifacts = runtime::packaged_artifacts(state, target, program);
+    std::string all;
+    for (const auto& [id, artifact] : artifacts.value()) all += artifact->ptx;
+    return all;
+  };
+  EXPECT_THAT(ptx_of("sm_90"), HasSubstr(".target sm_90a"));
+  EXPECT_THAT(ptx_of("sm_100"), AllOf(HasSubstr(".target sm_90"), Not(HasSubstr(".target sm_90a"))));
 }
 
 TEST_F(PackageTest, EveryChangedByteIsSeen) {
