@@ -35,7 +35,10 @@ std::vector<std::shared_ptr<Library>> cuda_libraries(const Options& options,
                                                      const std::shared_ptr<DeviceMemory>& memory) {
   std::vector<std::shared_ptr<Library>> libraries;
 #if FUSEC_WITH_CUDA
-  if (!options.use_library) return libraries;
+  if (!options.use_library) {
+    make_warn(options)("running without cuBLASLt and cuDNN, as asked: generated code takes their place, which is slow");
+    return libraries;
+  }
   const auto take = [&](Result<std::shared_ptr<Library>> library, const char* loss) {
     if (library.ok()) {
       libraries.push_back(*std::move(library));
