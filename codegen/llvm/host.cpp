@@ -19,7 +19,7 @@ namespace fusec::codegen {
 namespace {
 
 // Must be raised whenever the code written for any kernel changes.
-constexpr int kWriterVersion = 8;
+constexpr int kWriterVersion = 9;
 
 constexpr Traits kHostTraits = {.local_alignment = kLocalAlignment, .expands_lanes = false, .needs_alignment = false};
 
@@ -147,7 +147,7 @@ const TargetHooks& host_hooks() {
       .library = math::libm,
       .function = math::function,
       .round_cast = nullptr,
-      .kernel_op = nullptr};
+      .kernel_op = math::kernel_op};
   return kHost;
 }
 

@@ -452,6 +452,46 @@ Value* gelu_tanh(Ir& ir, Value* x) {
   return b.CreateFDiv(above, b.CreateFAdd(one, lowered(ir, p, n)));
 }
 
+// 2^y for -150 <= y <= 127, and less than 2^-150 below. The error is that of the polynomial in y less its nearest
+// integer.
+Value* exp2_bounded(Ir& ir, Value* y, std::initializer_list<double> coefficients) {
+  const int lift = has_scalef(ir, y) ? 0 : kLift;
+  Value* held = at_least(ir, y, -151);
+  const Power n = nearest_power(ir, held, 1, lift);
+  Value* p = polynomial(ir, ir.b.CreateFSub(held, n.exponent), coefficients);
+  return lowered(ir, p, n);
+}
+
+// The formulas of gelu_as_f16 and gelu_as_bf16 in ir/ops/gpu_formulas.def: x * Phi(x), where log2(Phi(-|x|)) is a
+// polynomial. The exponential adds 2.8e-6.
+Value* gelu_short(Ir& ir, Value* x, std::initializer_list<double> log_of_phi, double lift) {
+  auto& b = ir.b;
+  Value* log = polynomial(ir, absolute(ir, x), log_of_phi);
+  Value* e = exp2_bounded(ir, log, {1, 0x1.62e12cp-1, 0x1.ec0374p-3, 0x1.c9fc74p-5, 0x1.3a03c8p-7});
+  Value* side = b.CreateSelect(b.CreateFCmpOGT(x, number(x, 0)), number(x, lift), number(x, 0));
+  Value* phi = absolute(ir, b.CreateFSub(side, e));
+  return b.CreateFMul(x, lift == 1 ? phi : b.CreateFMul(phi, number(x, 1 / lift)));
+}
+Value* gelu_as_f16(Ir& ir, Value* x) {
+  return gelu_short(
+      ir, x, {-0x1.0008dap+0, -0x1.26238ap+0, -0x1.dbaf86p-2, -0x1.88afdap-5, 0x1.78234cp-8, -0x1.46d1a2p-12}, 1);
+}
+Value* gelu_as_bf16(Ir& ir, Value* x) {
+  return gelu_short(ir, x,
+                    {0x1.effc18p+4, -0x1.243352p+0, -0x1.e67ed6p-2, -0x1.62b2e4p-5, 0x1.54044ap-8, -0x1.94832p-12,
+                     0x1.0a18bp-16, -0x1.261e66p-22},
+                    0x1p32);
+}
+
+// As sigmoid, with a shorter exponential: 1.0e-7.
+Value* sigmoid_as_16_bits(Ir& ir, Value* x) {
+  auto& b = ir.b;
+  Value* one = number(x, 1);
+  Value* e = exp2_bounded(ir, b.CreateFMul(absolute(ir, x), number(x, -kLog2E)),
+                          {1, 0x1.62e42ap-1, 0x1.ebf9c2p-3, 0x1.c6b6dap-5, 0x1.3ce8b2p-7, 0x1.5bd97ap-10});
+  return b.CreateFDiv(b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), e, one), b.CreateFAdd(e, one));
+}
+
 Value* sin(Ir& ir, Value* x) { return is_f64(x) ? libm(ir, "sin", {x}) : trigonometric(ir, x, 0, "sin"); }
 Value* cos(Ir& ir, Value* x) { return is_f64(x) ? libm(ir, "cos", {x}) : trigonometric(ir, x, 1, "cos"); }
 
@@ -506,6 +546,13 @@ Value* function(Ir& ir, ir::ScalarOp op, Value* x) {
   }
   FUSEC_CHECK(false) << ir::info(op).name << " is no function of one float";
   return nullptr;
+}
+
+Value* kernel_op(Ir& ir, ir::ScalarOp op, const OpArgs& args) {
+  if (op == ir::ScalarOp::gelu_as_f16) return gelu_as_f16(ir, args.a);
+  if (op == ir::ScalarOp::gelu_as_bf16) return gelu_as_bf16(ir, args.a);
+  if (op == ir::ScalarOp::sigmoid_as_16_bits) return sigmoid_as_16_bits(ir, args.a);
+  throw CompileError("the op '" + std::string(ir::info(op).name) + "' is for GPUs, not for a CPU");
 }
 
 }  // namespace fusec::codegen::math

@@ -58,7 +58,7 @@ struct TargetHooks {
   llvm::Value* (*function)(Ir&, ir::ScalarOp op, llvm::Value* x);
   // Rounds a float to the nearest integer and converts that. Null: the two steps one after the other.
   llvm::Value* (*round_cast)(Ir&, DType from, DType to, llvm::Value* v);
-  // A row of ir/ops/kernel_ops.def; null where the machine has none.
+  // A row of ir/ops/kernel_ops.def; a CompileError where the machine does not have it.
   llvm::Value* (*kernel_op)(Ir&, ir::ScalarOp op, const OpArgs& args);
 };
 
@@ -150,6 +150,8 @@ namespace fusec::codegen::math {
 
 // The `host` column of ir/ops/scalar_ops.def: a polynomial for f32 where there is one, else a call of libm.
 llvm::Value* function(Ir& ir, ir::ScalarOp op, llvm::Value* x);
+// A short form of ir/ops/kernel_ops.def.
+llvm::Value* kernel_op(Ir& ir, ir::ScalarOp op, const OpArgs& args);
 // Calls the libm function `name` (without the suffix f for f32) lane by lane, through HostArgs::externs.
 llvm::Value* libm(Ir& ir, const std::string& name, const std::vector<llvm::Value*>& args);
 // a*b + c, rounded once.

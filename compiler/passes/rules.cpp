@@ -253,10 +253,9 @@ Result<bool> apply_rules(Graph& graph, const PassContext& context) {
 
 Result<bool> recognize_activations(Graph& graph, const PassContext& context) {
   if (context.options.numerics == Numerics::exact) return false;
-  // GPUs compute the op to 16 bits by less than half of the chain's instructions.
-  const bool has_gelu = apply_rule_set(graph, erf_gelu_rules(), [&](const Graph& g, const Binding& b) {
-    return context.target.kind == TargetKind::cuda && is_16_bit_float(g.type(*b[0]).dtype);
-  });
+  // To 16 bits the op takes less than half of the chain's instructions.
+  const bool has_gelu = apply_rule_set(
+      graph, erf_gelu_rules(), [](const Graph& g, const Binding& b) { return is_16_bit_float(g.type(*b[0]).dtype); });
   if (!context.options.use_library) return has_gelu;
   const bool is_activation = apply_rule_set(graph, activation_rules(),
                                             [](const Graph& g, const Binding& b) { return behind_anchor(g, *b[0]); });

@@ -245,11 +245,13 @@ TEST(LowerArithmetic, AGeluThatIsRoundedToHalfIsShort) {
 }
 )")
                                 .value();
-  const std::string text = ir::print(lowered(kernel));
-  EXPECT_NE(text.find("v1: f32 = gelu_as_f16 v0"), std::string::npos) << text;
-  EXPECT_NE(text.find("v3: f32 = gelu v0"), std::string::npos) << text;
-  EXPECT_NE(text.find("v5: f32 = gelu_as_bf16 v0"), std::string::npos) << text;
-  EXPECT_NE(text.find("v7: f32 = gelu v0"), std::string::npos) << text;
+  for (const char* target : {"sm_90", "x86-64-v3"}) {
+    const std::string text = ir::print(lower_for_writer(kernel, named_target(target).value()).value());
+    EXPECT_NE(text.find("v1: f32 = gelu_as_f16 v0"), std::string::npos) << text;
+    EXPECT_NE(text.find("v3: f32 = gelu v0"), std::string::npos) << text;
+    EXPECT_NE(text.find("v5: f32 = gelu_as_bf16 v0"), std::string::npos) << text;
+    EXPECT_NE(text.find("v7: f32 = gelu v0"), std::string::npos) << text;
+  }
 }
 
 // v1 is a factor of what is only rounded to f16, and v4 is rounded itself; v6 is a part of a sum, v9 a factor of what

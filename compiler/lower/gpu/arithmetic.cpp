@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lower for GPUs: picks the cheapest of several equivalent forms of scalar ops, by the dtypes, widths and known bits of
 // the operands. Quotients of f32 are made of a reciprocal, and a rounding joins the cast that follows. The results have
-// the same bits, but for those of a gelu or sigmoid that is rounded to 16 bits.
+// the same bits.
 
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "compiler/lower/gpu/gpu.h"
 #include "compiler/lower/gpu/threads.h"
 #include "compiler/lower/rewrite/kernel_names.h"
+#include "compiler/lower/rewrite/short_functions.h"
 #include "ir/kernel/known_bits.h"
 
 namespace fusec::compiler {
@@ -162,52 +162,10 @@ class Division {
   const ir::RegInfo result_;
 };
 
-// Values, and the one type of 16 bits to which all that reads them rounds.
-using Roundings = std::map<RegId, DType>;
-
-// The values that nothing reads but what rounds to one type of 16 bits: rounding_of says so of a statement and gives
-// the type.
-template <class RoundingOf>
-Roundings find_rounded(const ir::Kernel& kernel, const RoundingOf& rounding_of) {
-  Roundings rounded;
-  std::set<RegId> others;
-  ir::for_each_stmt(kernel.body, [&](const Stmt& stmt) {
-    const auto* let = std::get_if<ir::Let>(&stmt.v);
-    const std::optional<DType> type = let != nullptr ? rounding_of(*let) : std::nullopt;
-    ir::for_each_operand(stmt, [&](const Operand& o) {
-      const auto* r = std::get_if<RegId>(&o);
-      if (r != nullptr && (!type || rounded.emplace(*r, *type).first->second != *type)) others.insert(*r);
-    });
-  });
-  for (const RegId r : others) rounded.erase(r);
-  return rounded;
-}
-
-std::optional<DType> rounding_of_cast(const ir::Kernel& kernel, const ir::Let& let) {
-  const DType to = kernel.regs[let.dst].dtype;
-  return let.op == ScalarOp::cast && is_16_bit_float(to) ? std::optional(to) : std::nullopt;
-}
-
-// Those that only casts read.
-Roundings find_rounded_values(const ir::Kernel& kernel) {
-  return find_rounded(kernel, [&](const ir::Let& let) { return rounding_of_cast(kernel, let); });
-}
-
-// And those of which products are made that only casts read: of a product, the relative error is that of its factor.
-Roundings find_rounded_factors(const ir::Kernel& kernel, const Roundings& values) {
-  return find_rounded(kernel, [&](const ir::Let& let) -> std::optional<DType> {
-    const auto product = let.op == ScalarOp::mul ? values.find(let.dst) : values.end();
-    return product != values.end() ? std::optional(product->second) : rounding_of_cast(kernel, let);
-  });
-}
-
 class Arithmetic {
  public:
   explicit Arithmetic(ir::Kernel& kernel)
-      : kernel_(kernel),
-        known_bits_(ir::compute_known_bits(kernel)),
-        rounded_to_(find_rounded_values(kernel)),
-        factors_(find_rounded_factors(kernel, rounded_to_)) {}
+      : kernel_(kernel), known_bits_(ir::compute_known_bits(kernel)), rounded_to_(find_rounded_values(kernel)) {}
 
   void run(Block& block) {
     Block out;
@@ -216,7 +174,6 @@ class Arithmetic {
       if (const auto* let = std::get_if<ir::Let>(&stmt.v)) {
         ThreadLowering l{kernel_, 1, 1, {}, {}, {}, &out, {}};
         if (let->op == ScalarOp::div && lower_division(l, *let)) continue;
-        shorten(std::get<ir::Let>(stmt.v));
         join_rounding(std::get<ir::Let>(stmt.v));
         relu_before_rounding(l, std::get<ir::Let>(stmt.v));
       }
@@ -251,14 +208,6 @@ class Arithmetic {
     return found != rounded_to_.end() && found->second == type;
   }
 
-  // A gelu that is rounded to 16 bits at once, or a sigmoid, maybe as a factor, needs no more than their precision.
-  void shorten(ir::Let& let) const {
-    if (kernel_.regs[let.dst].dtype != DType::f32) return;
-    if (let.op == ScalarOp::gelu && is_rounded_to(DType::f16, let.dst)) let.op = ScalarOp::gelu_as_f16;
-    if (let.op == ScalarOp::gelu && is_rounded_to(DType::bf16, let.dst)) let.op = ScalarOp::gelu_as_bf16;
-    if (let.op == ScalarOp::sigmoid && factors_.contains(let.dst)) let.op = ScalarOp::sigmoid_as_16_bits;
-  }
-
   // cast(round(x)) to bytes: one instruction rounds, converts and packs two lanes.
   void join_rounding(ir::Let& let) {
     const auto* from = let.args.empty() ? nullptr : std::get_if<RegId>(&let.args[0]);
@@ -285,7 +234,7 @@ class Arithmetic {
 
   ir::Kernel& kernel_;
   const ir::IdVector<RegId, ir::KnownBits> known_bits_;
-  const Roundings rounded_to_, factors_;
+  const Roundings rounded_to_;
   std::map<RegId, RegId> rounded_;   // maps the result of each `round` to its operand
   std::map<RegId, RegId> narrowed_;  // maps 16-bit floats to the f32 that they round
 };

@@ -8,6 +8,7 @@
 
 #include "compiler/lower/gpu/threads.h"
 #include "compiler/lower/rewrite/kernel_names.h"
+#include "compiler/lower/rewrite/short_functions.h"
 #include "ir/support/check.h"
 
 namespace fusec::compiler {
@@ -189,11 +190,14 @@ Result<ir::Kernel> lower_to_threads(const ir::Kernel& kernel) {
 }
 
 Result<ir::Kernel> lower_for_writer(const ir::Kernel& kernel, const Target& target) {
-  if (target.kind != TargetKind::cuda) return kernel;
   const auto lower = [&]() -> Result<ir::Kernel> {
-    FUSEC_ASSIGN(ir::Kernel lowered, lower_to_threads(kernel));
-    join_branches(lowered);
-    lower_arithmetic(lowered);
+    ir::Kernel lowered = kernel;
+    if (target.kind == TargetKind::cuda) {
+      FUSEC_ASSIGN(lowered, lower_to_threads(kernel));
+      join_branches(lowered);
+      lower_arithmetic(lowered);
+    }
+    shorten_functions(lowered);
     return lowered;
   };
   return ir::guarded(lower, {.overflow = StatusCode::compile_failed});

@@ -21,8 +21,8 @@ void join_branches(ir::Kernel& kernel);
 // Writes scalar ops in their cheapest form: divisions of f32 as multiplications by a reciprocal, with a test that all
 // lanes share, and a rounding before a cast to bytes as part of the cast. The results have the same bits.
 void lower_arithmetic(ir::Kernel& kernel);
-// The form that the writers of the target take: for a GPU, the lowered one after join_branches and lower_arithmetic,
-// else the kernel as it is.
+// The form that the writers of the target take, with functions in short forms (rewrite/short_functions.h): for a GPU,
+// the lowered one after join_branches and lower_arithmetic.
 Result<ir::Kernel> lower_for_writer(const ir::Kernel& kernel, const Target& target);
 
 // Puts a sync between two statements of a lowered kernel wherever an element of a shared buffer passes from one thread
