@@ -56,6 +56,7 @@ class Lowering {
   Result<ir::Program> run() {
     program_.name = graph_.name;
     program_.symbols = graph_.symbols;
+    program_.limits = graph_.limits;
     program_.imported_ops = graph_.imported_ops;
     interface();
     schedule_regions();

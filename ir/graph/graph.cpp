@@ -164,6 +164,7 @@ Graph compact(const Graph& graph) {
   Graph out;
   out.name = source.name;
   out.symbols = source.symbols;
+  out.limits = source.limits;
   out.imported_ops = source.imported_ops;
   IdVector<ValueId, ValueId> map(source.values.size());
   for (ValueId v : source.inputs) {
@@ -221,7 +222,8 @@ bool same_value(const Value& a, const Value& b) { return a.type == b.type && a.n
 }  // namespace
 
 bool same_graph(const Graph& a, const Graph& b) {
-  if (a.name != b.name || a.output_names != b.output_names || a.symbols != b.symbols) return false;
+  if (a.name != b.name || a.output_names != b.output_names || a.symbols != b.symbols || a.limits != b.limits)
+    return false;
   if (a.inputs.size() != b.inputs.size() || a.order.size() != b.order.size()) return false;
   Matching matching(a, b);
   for (std::size_t i = 0; i < a.inputs.size(); ++i) {

@@ -57,7 +57,9 @@ struct Graph {
   std::vector<std::string> output_names;
   std::map<NodeId, Tensor> constants;  // data of `constant` nodes; row-major
   std::vector<std::string> symbols;    // free symbols of the input shapes, in order of first use
-  int64_t imported_ops = 0;            // tensor operations after import, as `fusec inspect` counts them
+  std::map<std::string, int64_t>
+      limits;                // the largest values of symbols; a run whose shapes have larger ones is refused
+  int64_t imported_ops = 0;  // tensor operations after import, as `fusec inspect` counts them
 
   const Type& type(ValueId v) const { return values[v].type; }
   const Node* producer(ValueId v) const { return values[v].producer.valid() ? &nodes[values[v].producer] : nullptr; }

@@ -35,6 +35,7 @@ class GraphParser {
     FUSEC_ASSIGN(Token name, lexer_.expect(TokenKind::global, "the name of the graph, as @main"));
     graph_.name = std::move(name.text);
     FUSEC_TRY(parse_inputs());
+    FUSEC_ASSIGN(graph_.limits, parse_limits(lexer_));
     FUSEC_TRY(lexer_.expect("{"));
     while (lexer_.peek().kind == TokenKind::value) FUSEC_TRY(parse_node());
     FUSEC_TRY(parse_return());

@@ -63,7 +63,8 @@ ConstantTable constant_table(const Graph& graph) {
 std::string print(const Graph& graph) {
   const Names names = name_values(graph);
   const auto input = [&](ValueId v) { return names[v] + ": " + to_string(graph.type(v)); };
-  std::string out = fmt::format("graph {}({}) {{\n", sigil_name('@', graph.name), listed(graph.inputs, input));
+  std::string out = fmt::format("graph {}({}){} {{\n", sigil_name('@', graph.name), listed(graph.inputs, input),
+                                limits_text(graph.limits));
   for (const NodeId n : graph.order) {
     const Node& node = graph.nodes[n];
     out += fmt::format("  {} = {}", names[node.output], print_node(graph, node, names));

@@ -9,9 +9,10 @@
 //     return %3 as "y"
 //   }
 //
-// Nodes are numbered in `order`; their comment is Node::origin. Constants with up to 16 elements are part of the text;
-// others are named by content_hash and come from a table. A third form, `constant f32[64, 64] {random 7}`, is for
-// tests: the values of random_tensor (ir/ops/random.h).
+// The largest values of symbols stand behind the inputs: `limits(N = 512, S = 77)`. Nodes are numbered in `order`;
+// their comment is Node::origin. Constants with up to 16 elements are part of the text; others are named by
+// content_hash and come from a table. A third form, `constant f32[64, 64] {random 7}`, is for tests: the values of
+// random_tensor (ir/ops/random.h).
 #pragma once
 
 #include <cstdint>

@@ -48,6 +48,7 @@ class ProgramParser {
     program_.inputs.resize(program_.input_types.size(), kNone);
     program_.outputs.resize(program_.output_types.size(), kNone);
     if (lexer_.accept_word("symbols")) FUSEC_TRY(symbols());
+    FUSEC_ASSIGN(program_.limits, parse_limits(lexer_));
     FUSEC_TRY(lexer_.expect_word("ops"));
     FUSEC_ASSIGN(program_.imported_ops, lexer_.integer());
     return lexer_.expect("{");

@@ -81,7 +81,7 @@ std::string head(const Program& p) {
       fmt::format("program {}({}) -> ({})", sigil_name('@', p.name), signature_text(p.input_names, p.input_types),
                   signature_text(p.output_names, p.output_types));
   if (!p.symbols.empty()) out += fmt::format(" symbols({})", listed(p.symbols, [](const std::string& s) { return s; }));
-  return out + fmt::format(" ops {} {{\n", p.imported_ops);
+  return out + limits_text(p.limits) + fmt::format(" ops {} {{\n", p.imported_ops);
 }
 
 }  // namespace

@@ -85,6 +85,23 @@ bool bind_more(const ir::Program& program, std::span<const std::vector<int64_t>>
   return progress;
 }
 
+// The first axis that is the symbol tells which input is too large.
+Status check_limits(const ir::Program& program, const Bindings& bindings) {
+  for (const auto& [symbol, most] : program.limits) {
+    const auto bound = bindings.find(symbol);
+    if (bound == bindings.end() || bound->second <= most) continue;
+    for (std::size_t i = 0; i < program.input_types.size(); ++i) {
+      const Shape& shape = program.input_types[i].shape;
+      for (std::size_t axis = 0; axis < shape.size(); ++axis)
+        if (shape[axis].as_symbol() == symbol)
+          return mismatch(program, i, axis, "at most " + std::to_string(most), bound->second);
+    }
+    return Status(StatusCode::invalid_argument, "the symbol '" + symbol + "' must be at most " + std::to_string(most) +
+                                                    ", the inputs make it " + std::to_string(bound->second));
+  }
+  return {};
+}
+
 std::string describe(const Dim& dim, const Bindings& bindings, int64_t value) {
   if (dim.is_const()) return std::to_string(value);
   std::string out = dim.str() + " = " + std::to_string(value);
@@ -121,6 +138,7 @@ Result<Bindings> bind_symbols(const ir::Program& program, std::span<const std::v
       return Status(StatusCode::invalid_argument, "no input shape gives the symbol '" + symbol + "' a value");
     }
   }
+  FUSEC_TRY(check_limits(program, bindings));
   return bindings;
 }
 

@@ -72,6 +72,18 @@ TEST(BindSymbols, AnUnsolvableExpressionIsAnError) {
             std::string::npos);
 }
 
+TEST(BindSymbols, ALimitIsHeld) {
+  const Dim s = Dim::symbol("s");
+  ir::Program program = with_inputs({{s + 1, 8}, {s}}, {"s"});
+  program.limits = {{"s", 512}};
+  EXPECT_TRUE(bind_symbols(program, std::vector<std::vector<int64_t>>{{513, 8}, {512}}).ok());
+  EXPECT_EQ(get_error(program, {{514, 8}, {513}}),
+            "invalid_argument: input 'x1' of type f32[s]: axis 0 must be at most 512, given is 513");
+  ir::Program sum = with_inputs({{s + 1, 8}}, {"s"});
+  sum.limits = {{"s", 512}};
+  EXPECT_EQ(get_error(sum, {{514, 8}}), "invalid_argument: the symbol 's' must be at most 512, the inputs make it 513");
+}
+
 TEST(BindSymbols, ASymbolOfNoInputIsAnError) {
   EXPECT_EQ(get_error(with_inputs({{8}}, {"s"}), {{8}}),
             "invalid_argument: no input shape gives the symbol 's' a value");

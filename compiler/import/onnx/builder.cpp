@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/fold.h"
 #include "compiler/import/onnx/tensor.h"
@@ -57,7 +59,13 @@ Val Builder::constant(Tensor data) {
 
 Val Builder::scalar(DType dtype, double value) { return constant(scalar_tensor(dtype, value)); }
 
+std::vector<Dim> Builder::assumed(std::vector<Dim> dims) const {
+  for (Dim& d : dims) d = simplify(d, *assumptions_);
+  return dims;
+}
+
 Val Builder::integers(DType dtype, const std::vector<int64_t>& shape, std::vector<Dim> elements) {
+  elements = assumed(std::move(elements));
   bool all_const = true;
   for (const Dim& d : elements) all_const &= d.is_const();
   if (!all_const)
@@ -80,9 +88,14 @@ std::optional<std::vector<Dim>> Builder::known_integers(Val v) const {
 ir::Type Builder::checked_type(ir::Op op, const std::vector<Val>& inputs, const ir::Attrs& attrs) const {
   std::vector<ir::Type> types;
   for (Val v : inputs) types.push_back(type(v));
-  ir::Type type = take(ir::infer_type(op, types, attrs));
-  check_size(type);
-  return type;
+  Result<ir::Type> type = ir::infer_type(op, types, attrs);
+  if (!type.ok()) {
+    ImportError error(type.status());
+    if (error.status.code() == StatusCode::unsupported) error.unequal = find_unequal(op, types, attrs);
+    throw error;
+  }
+  check_size(*type);
+  return *std::move(type);
 }
 
 void Builder::check_size(const ir::Type& type) const {
@@ -98,6 +111,9 @@ void Builder::check_size(const ir::Type& type) const {
 }
 
 Val Builder::emit(ir::Op op, const std::vector<Val>& inputs, ir::Attrs attrs) {
+  const ir::Attrs given = attrs;
+  for (const auto& [name, value] : given.items())
+    if (const auto* dims = std::get_if<Shape>(&value)) attrs.set(name, assumed(*dims));
   ir::Type type = checked_type(op, inputs, attrs);
   if (std::optional<Val> folded = fold_data(op, inputs, attrs, type)) return *folded;
   if (std::optional<Val> folded = fold_dims(op, inputs, attrs, type)) return *folded;
@@ -206,6 +222,9 @@ ir::Graph Builder::finish(const std::vector<std::pair<std::string, Val>>& output
   for (const auto& [name, val] : outputs) ir::add_output(graph_, in_graph(val), name);
   FUSEC_CHECK(ir::rebuild_order(graph_)) << "an imported graph has a cycle";
   graph_.imported_ops = count_ops();
+  for (const auto& [symbol, most] : assumptions_->most)
+    if (std::find(graph_.symbols.begin(), graph_.symbols.end(), symbol) != graph_.symbols.end())
+      graph_.limits.emplace(symbol, most);
   return ir::compact(graph_);
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/import/onnx/assumptions.h"
 #include "fusec/onnx.h"
 #include "fusec/tensor.h"
 #include "ir/graph/graph.h"
@@ -23,7 +24,8 @@ struct Val {
 
 class Builder {
  public:
-  explicit Builder(const ImportOptions& options) : options_(&options) {}
+  Builder(const ImportOptions& options, const Assumptions& assumptions)
+      : options_(&options), assumptions_(&assumptions) {}
 
   Val input(const std::string& name, ir::Type type);
   Val constant(Tensor data);
@@ -53,6 +55,7 @@ class Builder {
   // Returns the graph with only live nodes and with imported_ops set.
   ir::Graph finish(const std::vector<std::pair<std::string, Val>>& outputs);
   const ImportOptions& options() const { return *options_; }
+  const std::vector<std::string>& symbols() const { return graph_.symbols; }  // in order of first use
 
  private:
   struct Operand {
@@ -64,6 +67,8 @@ class Builder {
   Operand& at(Val v);
   const Operand& at(Val v) const;
   Val push(Operand operand);
+  // The extents as the assumptions leave them.
+  std::vector<Dim> assumed(std::vector<Dim> dims) const;
   ir::Type checked_type(ir::Op op, const std::vector<Val>& inputs, const ir::Attrs& attrs) const;
   std::optional<Val> fold_data(ir::Op op, const std::vector<Val>& inputs, const ir::Attrs& attrs, const ir::Type& type);
   std::optional<Val> fold_dims(ir::Op op, const std::vector<Val>& inputs, const ir::Attrs& attrs, const ir::Type& type);
@@ -72,6 +77,7 @@ class Builder {
   int64_t count_ops() const;
 
   const ImportOptions* options_;
+  const Assumptions* assumptions_;
   ir::Graph graph_;
   std::deque<Operand> operands_;
   std::vector<uint32_t> owners_;  // by node: the op of the file it came from, 0 for none

@@ -38,7 +38,9 @@ void fail_limit(const std::string& message) {
 }
 
 void fail_differ(const Shape& a, const Shape& b, const std::string& message) {
-  throw ImportError(ir::infer::differ(a, b, printable(message, kMaxBytes)));
+  ImportError error(ir::infer::differ(a, b, printable(message, kMaxBytes)));
+  error.unequal = find_unequal(a, b);
+  throw error;
 }
 
 Status status_of_import() {
@@ -123,7 +125,8 @@ Dim Symbols::symbol(const std::string& wish) {
       throw ImportError{Status(StatusCode::invalid_argument, "the extent of '" + key + "' is negative")};
     return fixed->second;
   }
-  return Dim::symbol(name);
+  const auto equal = assumptions_->equals.find(name);
+  return equal != assumptions_->equals.end() ? equal->second : Dim::symbol(name);
 }
 
 Dim Symbols::named(const std::string& param) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "compiler/import/onnx/assumptions.h"
 #include "compiler/import/onnx/proto.h"
 #include "fusec/onnx.h"
 #include "fusec/shape.h"
@@ -23,7 +24,8 @@ namespace fusec::importer {
 struct ImportError {
   explicit ImportError(const Status& any);
   Status status;
-  bool ends_import = false;  // import stops at this node, even if the code is unsupported
+  bool ends_import = false;               // import stops at this node, even if the code is unsupported
+  std::optional<UnequalExtents> unequal;  // if the code is unsupported because of these
 };
 
 // These truncate messages longer than 500 bytes.
@@ -63,10 +65,12 @@ std::string printable(std::string_view text, std::size_t most);
 inline std::string short_name(std::string_view name) { return printable(name, 80); }
 
 // Converts declared extents to Dims. A dim_param becomes a symbol of the same name, adapted where a symbol cannot have
-// that name. An extent without a name gets a symbol of its own.
+// that name. An extent without a name gets a symbol of its own. A symbol that is assumed to be equal to something is
+// that.
 class Symbols {
  public:
-  explicit Symbols(const ImportOptions& options) : options_(&options) {}
+  Symbols(const ImportOptions& options, const Assumptions& assumptions)
+      : options_(&options), assumptions_(&assumptions) {}
   Shape shape(const std::string& input, const proto::TensorShapeProto& declared);
   // Throws ImportError (invalid_argument) when an override names no symbol.
   void check_overrides() const;
@@ -76,6 +80,7 @@ class Symbols {
   Dim symbol(const std::string& wish);
 
   const ImportOptions* options_;
+  const Assumptions* assumptions_;
   std::map<std::string, Dim> params_;
   std::map<std::string, int> numbers_;  // by name: the next suffix to try
   std::set<std::string> taken_, overridden_;

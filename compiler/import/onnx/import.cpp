@@ -75,8 +75,13 @@ std::map<std::string, int64_t> read_opsets(const auto& imports) {
 
 class Importer {
  public:
-  Importer(const ModelProto& model, const ImportOptions& options)
-      : model_(model), options_(options), b_(options), symbols_(options), functions_(model) {
+  Importer(const ModelProto& model, const ImportOptions& options, const Assumptions& assumptions)
+      : model_(model),
+        options_(options),
+        assumptions_(assumptions),
+        b_(options, assumptions),
+        symbols_(options, assumptions),
+        functions_(model) {
     source_.options = &options;
   }
 
@@ -94,6 +99,8 @@ class Importer {
     if (!lacking_.empty()) report_lacking();
     return b_.finish(outputs);
   }
+
+  const std::vector<std::string>& symbols() const { return b_.symbols(); }
 
   KnownValue known(Val v) const {
     const Tensor* data = b_.data(v);
@@ -244,6 +251,7 @@ class Importer {
       within("while importing node '" + where + "'", [&] { results = import_results(node, scope, where); });
     } catch (const ImportError& error) {
       if (error.ends_import || error.status.code() != StatusCode::unsupported) throw;
+      if (error.unequal && !assumptions_.is_complete) throw;  // import begins again with one more assumption
       if (++lacking_count_ > kMaxListedOps) return bind_nothing(node, scope);
       lacking_.push_back(fmt::format("{} (op '{}', domain '{}', opset {}, node '{}')", error.status.message(),
                                      short_name(node.op_type()), short_name(normalize_op_domain(node.domain())),
@@ -435,6 +443,7 @@ class Importer {
 
   const ModelProto& model_;
   const ImportOptions& options_;
+  const Assumptions& assumptions_;
   Builder b_;
   Symbols symbols_;
   Functions functions_;
@@ -447,10 +456,31 @@ class Importer {
 
 }  // namespace
 
+namespace {
+
+// Each import ends with a graph, or with extents that differ and have to be equal. That they are is then assumed, and
+// import begins again, until nothing more can be assumed.
+Result<ir::Graph> import_assuming(const ModelProto& model, const ImportOptions& options, Assumptions& assumptions) {
+  constexpr int kMaxAssumptions = 64;
+  for (int made = 0;; ++made) {
+    Importer importer(model, options, assumptions);
+    try {
+      Scope scope;
+      return importer.run(scope);
+    } catch (const ImportError& error) {
+      if (!error.unequal || assumptions.is_complete) return error.status;
+      assumptions.is_complete =
+          made == kMaxAssumptions || !assume_equal(*error.unequal, importer.symbols(), assumptions);
+    }
+  }
+}
+
+}  // namespace
+
 Result<ir::Graph> import_onnx(const ModelProto& model, const ImportOptions& options) {
   try {
-    Scope scope;
-    return Importer(model, options).run(scope);
+    Assumptions assumptions;
+    return import_assuming(model, options, assumptions);
   } catch (const ImportError& error) {
     return error.status;
   } catch (...) {
@@ -462,7 +492,10 @@ KnownValues known_values(const ModelProto& model, const ImportOptions& options) 
   Scope scope;
   KnownValues values;
   try {
-    Importer importer(model, options);
+    Assumptions assumptions;
+    (void)import_assuming(model, options, assumptions);
+    assumptions.is_complete = true;
+    Importer importer(model, options, assumptions);
     try {
       importer.run(scope);
     } catch (const std::exception&) {

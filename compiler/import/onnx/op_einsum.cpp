@@ -48,9 +48,7 @@ Shape collect_extents(const Labels& labels, const Extents& extents) {
 }
 
 [[noreturn]] void fail_extents(int label, const Dim& a, const Dim& b) {
-  std::string what = fmt::format("{} has the extents {} and {}", label_name(label), a.str(), b.str());
-  if (a.is_const() && b.is_const()) fail_invalid(what);
-  fail_unsupported(what + ", which may differ");
+  fail_differ({a}, {b}, fmt::format("{} has the extents {} and {}", label_name(label), a.str(), b.str()));
 }
 
 // Records the extent of each label. An extent of 1 broadcasts to the other extent of its label.

@@ -81,8 +81,14 @@ void import_space_to_depth(NodeContext& c) {
 }
 
 void import_expand(NodeContext& c) {
-  std::vector<Dim> dims = c.dims(1, "shapes");
-  c.out(broadcast(c.b, c.in(0), take(ir::broadcast_shapes(c.b.shape(c.in(0)), dims))));
+  const Shape x = c.b.shape(c.in(0)), dims = c.dims(1, "shapes");
+  Result<Shape> shape = ir::broadcast_shapes(x, dims);
+  if (!shape.ok()) {
+    ImportError error(shape.status());
+    error.unequal = find_unequal_broadcast(x, dims);
+    throw error;
+  }
+  c.out(broadcast(c.b, c.in(0), *shape));
 }
 
 void import_flatten(NodeContext& c) {
