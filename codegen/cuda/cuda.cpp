@@ -14,7 +14,7 @@ namespace fusec::codegen {
 namespace {
 
 // Must be raised whenever the code written for any kernel changes.
-constexpr int kCudaWriterVersion = 29;
+constexpr int kCudaWriterVersion = 30;
 
 struct WrittenCuda {
   std::string text;

@@ -19,7 +19,7 @@ namespace fusec::codegen {
 namespace {
 
 // Must be raised whenever the code written for any kernel changes.
-constexpr int kWriterVersion = 9;
+constexpr int kWriterVersion = 11;
 
 constexpr Traits kHostTraits = {.local_alignment = kLocalAlignment, .expands_lanes = false, .needs_alignment = false};
 

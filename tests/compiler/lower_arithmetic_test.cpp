@@ -255,9 +255,9 @@ TEST(LowerArithmetic, AGeluThatIsRoundedToHalfIsShort) {
 }
 
 // v1 is a factor of what is only rounded to f16, and v4 is rounded itself; v6 is a part of a sum, v9 a factor of what
-// is stored as it is.
+// is stored as it is, and v12 a factor of a factor.
 TEST(LowerArithmetic, ASigmoidThatIsRoundedToHalfIsShort) {
-  const ir::Kernel kernel = ir::parse_kernel(R"(kernel @k(%a: in f32[n], %y: out f16[4, n], %w: out f32[n]) {
+  const ir::Kernel kernel = ir::parse_kernel(R"(kernel @k(%a: in f32[n], %y: out f16[5, n], %w: out f32[n]) {
   grid i in n {
     v0: f32 = load a[i]
     v1: f32 = sigmoid v0
@@ -276,6 +276,11 @@ TEST(LowerArithmetic, ASigmoidThatIsRoundedToHalfIsShort) {
     v11: f16 = cast v10
     store y[3, i], v11
     store w[i], v10
+    v12: f32 = sigmoid v0
+    v13: f32 = mul v0, v12
+    v14: f32 = mul v13, v0
+    v15: f16 = cast v14
+    store y[4, i], v15
   }
 }
 )")
@@ -285,6 +290,7 @@ TEST(LowerArithmetic, ASigmoidThatIsRoundedToHalfIsShort) {
   EXPECT_NE(text.find("v4: f32 = sigmoid_as_16_bits v0"), std::string::npos) << text;
   EXPECT_NE(text.find("v6: f32 = sigmoid v0"), std::string::npos) << text;
   EXPECT_NE(text.find("v9: f32 = sigmoid v0"), std::string::npos) << text;
+  EXPECT_NE(text.find("= sigmoid_as_16_bits v0", text.find("v9: f32")), std::string::npos) << text;
 }
 
 }  // namespace

@@ -34,13 +34,18 @@ std::optional<DType> rounding_of_cast(const ir::Kernel& kernel, const ir::Let& l
   return let.op == ScalarOp::cast && is_16_bit_float(to) ? std::optional(to) : std::nullopt;
 }
 
-// The values of find_rounded_values, and those of which products are made that only casts read: of a product, the
-// relative error is that of its factor.
+// The values of find_rounded_values, and the factors of products among them: of a product, the relative error is that
+// of its factors.
 Roundings find_rounded_factors(const ir::Kernel& kernel, const Roundings& values) {
-  return find_rounded(kernel, [&](const ir::Let& let) -> std::optional<DType> {
-    const auto product = let.op == ScalarOp::mul ? values.find(let.dst) : values.end();
-    return product != values.end() ? std::optional(product->second) : rounding_of_cast(kernel, let);
-  });
+  Roundings known = values;
+  for (std::size_t before = 0; before != known.size();) {
+    before = known.size();
+    known = find_rounded(kernel, [&](const ir::Let& let) -> std::optional<DType> {
+      const auto product = let.op == ScalarOp::mul ? known.find(let.dst) : known.end();
+      return product != known.end() ? std::optional(product->second) : rounding_of_cast(kernel, let);
+    });
+  }
+  return known;
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ using Roundings = std::map<ir::RegId, DType>;
 Roundings find_rounded_values(const ir::Kernel& kernel);
 
 // Replaces each f32 gelu of find_rounded_values by gelu_as_f16 or gelu_as_bf16, and each such sigmoid, also where it is
-// a factor of what is rounded, by sigmoid_as_16_bits (ir/ops/kernel_ops.def).
+// a factor of what is rounded or of such a factor, by sigmoid_as_16_bits (ir/ops/kernel_ops.def).
 void shorten_functions(ir::Kernel& kernel);
 
 }  // namespace fusec::compiler
