@@ -74,6 +74,13 @@ std::optional<std::vector<std::size_t>> splits(const Shape& from, const Shape& t
   return next == to.size() ? std::optional(counts) : std::nullopt;
 }
 
+bool is_zero_everywhere(const Tensor& tensor) {
+  const auto size = static_cast<int64_t>(size_of(tensor.dtype()));
+  for (int64_t i = 0; i < tensor.num_elements(); ++i)
+    if (ir::load_double(tensor.dtype(), tensor.as<char>() + i * size) != 0) return false;
+  return true;
+}
+
 }  // namespace
 
 ValueId AttentionOperands::node(ir::Op op, std::vector<ValueId> inputs, ir::Attrs attrs) {
@@ -376,7 +383,7 @@ bool AttentionOperands::keeps_a_score(ValueId condition, bool value) const {
   return true;
 }
 
-bool AttentionOperands::is_zero(ValueId v) const {
+bool AttentionOperands::is_zero(ValueId v) {
   for (int step = 0; step < kMaxMaps; ++step) {
     const Node* made = graph_.producer(v);
     if (made == nullptr) break;
@@ -390,7 +397,11 @@ bool AttentionOperands::is_zero(ValueId v) const {
       break;
     }
   }
-  return number(v) == 0;
+  const KnownValue& known = values_.of(v);
+  if (const auto* choice = std::get_if<IndexChoice>(&known))
+    return is_zero_everywhere(choice->yes) && is_zero_everywhere(choice->no);
+  const auto* tensor = std::get_if<Tensor>(&known);
+  return tensor != nullptr && is_zero_everywhere(*tensor);
 }
 
 bool AttentionOperands::is_small(const AttentionMask& mask) const {
@@ -409,7 +420,7 @@ bool AttentionOperands::is_small(const AttentionMask& mask) const {
 }
 
 // In f16, the sum of two masks of the least number would be -infinity, which is something else where it fills a row.
-bool AttentionOperands::sums_fit(const AttentionParts& parts) const {
+bool AttentionOperands::sums_fit(const AttentionParts& parts) {
   const auto large = std::count_if(parts.masks.begin(), parts.masks.end(),
                                    [&](const AttentionMask& m) { return !is_zero(m) && !is_small(m); });
   return large <= 1 || parts.out.dtype != DType::f16;
@@ -439,7 +450,7 @@ bool AttentionOperands::is_causal(const AttentionParts& parts) {
   return only != nullptr && is_causal(*only);
 }
 
-bool AttentionOperands::is_zero(const AttentionMask& mask) const {
+bool AttentionOperands::is_zero(const AttentionMask& mask) {
   return mask.value.valid() ? is_zero(mask.value) : splat(mask.condition) == mask.zero_where;
 }
 

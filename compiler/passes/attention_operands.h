@@ -49,6 +49,8 @@ class AttentionOperands {
 
   // The value that a known condition has everywhere.
   std::optional<bool> splat(ValueId condition) const;
+  // Whether a number or condition is known to be 0 everywhere.
+  bool is_zero(ValueId v);
   // Whether the condition is known and has this value somewhere in each row along its last axis.
   bool keeps_a_score(ValueId condition, bool value) const;
   // Whether the condition has this value for the keys up to each query, and the other for all behind it. `at`: the
@@ -71,10 +73,9 @@ class AttentionOperands {
   ValueId node(ir::Op op, std::vector<ValueId> inputs, ir::Attrs attrs = {});
   Peeled peeled(ValueId v) const;
   std::optional<double> number(ValueId v) const;
-  bool is_zero(ValueId v) const;
-  bool is_zero(const AttentionMask& mask) const;
+  bool is_zero(const AttentionMask& mask);
   bool is_small(const AttentionMask& mask) const;
-  bool sums_fit(const AttentionParts& parts) const;
+  bool sums_fit(const AttentionParts& parts);
   bool is_causal(const AttentionMask& mask);
   bool is_causal(const AttentionParts& parts);
 

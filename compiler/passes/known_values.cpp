@@ -5,6 +5,7 @@
 #include "compiler/passes/known_values.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -119,6 +120,21 @@ IndexSum plus(const IndexSum& a, const IndexSum& b, int64_t times) {
   return sum;
 }
 
+// At least 0 where the sum is not.
+IndexSum negated(IndexSum sum) {
+  sum.offset = -sum.offset - 1;
+  for (int64_t& step : sum.steps) step = -step;
+  return sum;
+}
+
+// The sum at the index at which it is largest along the axes of `most` and least along the others.
+Dim bound(const IndexSum& sum, const Shape& shape, const std::vector<bool>& most) {
+  Dim at(sum.offset);
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    if ((sum.steps[i] > 0) == most[i]) at += Dim(sum.steps[i]) * (shape[i] - 1);
+  return at;
+}
+
 bool is_counter(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
 
 class Derivation {
@@ -143,6 +159,8 @@ class Derivation {
         return concat();
       case TensorOp::cumsum:
         return cumsum();
+      case TensorOp::reduce_max:
+        return reduce_max();
       case TensorOp::gather:
       case TensorOp::gather_elements:
       case TensorOp::gather_nd:
@@ -300,6 +318,30 @@ class Derivation {
     return from ? shrunk(evaluated(node_.op, {*from}, node_.attrs)) : KnownValue{};
   }
 
+  KnownValue reduce_max() const {
+    const Extents& axes = node_.attrs.ints("axes");
+    for (const int64_t axis : axes)
+      if (in_shape(0)[static_cast<std::size_t>(axis)].is(0)) return {};
+    if (KnownValue largest = largest_choice(axes); !is_unknown(largest)) return largest;
+    const auto from = tensor(0);
+    return from ? shrunk(evaluated(node_.op, {*from}, node_.attrs)) : KnownValue{};
+  }
+
+  // The larger element of a choice, if it is chosen somewhere along the axes wherever one stands on the others.
+  KnownValue largest_choice(const Extents& axes) const {
+    const auto* const choice = std::get_if<IndexChoice>(&in_[0]);
+    if (choice == nullptr) return {};
+    const double yes = ir::load_double(choice->yes.dtype(), choice->yes.data()),
+                 no = ir::load_double(choice->no.dtype(), choice->no.data());
+    if (std::isnan(yes) || std::isnan(no)) return {};
+    const IndexSum at = yes >= no ? choice->at : negated(choice->at);
+    std::vector<bool> most(at.steps.size(), false);
+    for (const int64_t axis : axes) most[static_cast<std::size_t>(axis)] = true;
+    if (!proves_nonneg(bound(at, in_shape(0), most), {})) return {};
+    if (auto one = reshaped(yes >= no ? choice->yes : choice->no, Extents(shape_.size(), 1))) return *std::move(one);
+    return {};
+  }
+
   // Whatever is read of equal elements is that element.
   KnownValue gather() const {
     if (!is_one_element(in_[0])) return {};
@@ -381,10 +423,16 @@ class Derivation {
     }
   }
 
-  static KnownValue where_not_negative(IndexSum at) {
+  // One element where the sum has one sign at every index.
+  KnownValue where_not_negative(IndexSum at) const {
     Result<Tensor> yes = Tensor::make(DType::bool_, {}), no = Tensor::make(DType::bool_, {});
     if (!yes.ok() || !no.ok() || !is_small(at)) return {};
     *yes->as<uint8_t>() = 1;
+    const std::vector<bool> least(shape_.size(), false);
+    for (const bool is_yes : {true, false}) {
+      if (!proves_nonneg(bound(is_yes ? at : negated(at), shape_, least), {})) continue;
+      if (auto one = reshaped(is_yes ? *yes : *no, Extents(shape_.size(), 1))) return *std::move(one);
+    }
     return IndexChoice{std::move(at), std::move(yes).value(), std::move(no).value()};
   }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What passes know of values whose shapes they may not know: constants that repeat along unknown axes, and index
-// expressions. fold_constants stores values; this only looks at them, and stops at what depends on an input.
+// expressions. fold_constants stores values; this only looks at them, and stops at what depends on an input. What is
+// known holds where no extent is 0.
 #pragma once
 
 #include <cstdint>

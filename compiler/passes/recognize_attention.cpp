@@ -65,13 +65,14 @@ class Recognizing {
     return operands_.build(parts, [&](const ir::AttentionShape& s) { return is_library_attention(context_, s); });
   }
 
-  // where(c, 0, weights) by rows: the weights. The result has zeros in these rows, too.
-  ValueId behind_choice(ValueId v, AttentionParts& parts) const {
+  // where(c, 0, weights) by rows: the weights. The result has zeros in these rows, too. Where there are no keys it is 0
+  // whatever `c` is.
+  ValueId behind_choice(ValueId v, AttentionParts& parts) {
     const Node* node = producer(v);
     if (node == nullptr || !(node->op == ScalarOp::where) || uses(v) != 1) return v;
     const ValueId condition = node->inputs[0], weights = node->inputs[2];
     if (number(node->inputs[1]) != 0 || !(shape(weights) == shape(v))) return v;
-    if (operands_.splat(condition) == false) return weights;
+    if (operands_.is_zero(condition)) return weights;
     if (!shape(condition).empty() && !shape(condition).back().is(1)) return v;
     parts.zeroed = condition;
     return weights;

@@ -19,6 +19,8 @@ Result<std::string> run_error(const std::string& input, const std::string& args)
 Result<std::string> run_run(const std::string& input, const std::string& args);
 // What `run` yields for a graph whose inputs are comment lines of `input`.
 Result<std::string> run_values(const ir::Graph& graph, const std::string& input, const std::string& args);
+// The graph after all passes for a target and options that `args` names.
+Result<std::string> optimized_text(ir::Graph graph, const std::string& args);
 Result<std::string> run_kernel(const std::string& input, const std::string& args);
 Result<std::string> run_pass(const std::string& input, const std::string& args);
 Result<std::string> run_partition(const std::string& input, const std::string& args);
@@ -46,8 +48,8 @@ inline constexpr Command kCommands[] = {
     {"lower", run_lower},          // graph text, a target -> verified kernels; `nest`: before they are scheduled
     {"select", run_select},        // graph text -> the program and what was picked
 #if FUSEC_WITH_ONNX
-    {"import",
-     run_import},  // ONNX's text syntax -> the number of ops and the graph; `error`: the Status; `run`: as of run
+    {"import", run_import},  // ONNX's text syntax -> the number of ops and the graph; `error`: the Status; `run`: as of
+                             // run; `optimized`: the graph after all passes
 #endif
 };
 

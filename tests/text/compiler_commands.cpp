@@ -4,6 +4,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "commands.h"
 #include "compiler/lower/lower.h"
@@ -29,9 +30,9 @@ struct Setting {
 
 // Words of the arguments: a target's name, "exact", "no_library", "no_cudnn" (behind the target), "threads=8", or
 // anything else, which is returned.
-Result<Setting> setting(const std::string& input, const std::string& args, std::vector<std::string>* rest = nullptr) {
+Result<Setting> setting(ir::Graph graph, const std::string& args, std::vector<std::string>* rest = nullptr) {
   Setting s;
-  FUSEC_ASSIGN(s.graph, ir::parse_graph(input));
+  s.graph = std::move(graph);
   FUSEC_ASSIGN(s.target, named_target("x86-64-v3"));
   s.options.verify_each_pass = true;
   std::istringstream words(args);
@@ -53,6 +54,11 @@ Result<Setting> setting(const std::string& input, const std::string& args, std::
     }
   }
   return s;
+}
+
+Result<Setting> setting(const std::string& input, const std::string& args, std::vector<std::string>* rest = nullptr) {
+  FUSEC_ASSIGN(ir::Graph graph, ir::parse_graph(input));
+  return setting(std::move(graph), args, rest);
 }
 
 // "candidates" among the words: with those that can be measured, not only those that select may take.
@@ -78,6 +84,12 @@ Result<std::string> run_pass(const std::string& input, const std::string& args) 
     if (!changed.ok()) return changed.status();
   }
   return ir::print(compact(s.graph));
+}
+
+Result<std::string> optimized_text(ir::Graph graph, const std::string& args) {
+  FUSEC_ASSIGN(Setting s, setting(std::move(graph), args));
+  FUSEC_TRY(compiler::optimize(s.graph, s.target, s.options));
+  return ir::print(s.graph);
 }
 
 // partition: regions and boundaries of the graph as it is; `optimized`: of the optimized graph.

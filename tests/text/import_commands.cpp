@@ -31,6 +31,7 @@ Result<std::string> run_import(const std::string& input, const std::string& args
   if (!graph.ok()) return graph.status();
   FUSEC_TRY(ir::verify(*graph, ir::GraphForm::imported));
   if (args.starts_with("run")) return run_values(*graph, input, args == "run" ? "" : args.substr(4));
+  if (args.starts_with("optimized")) return optimized_text(*std::move(graph), args.substr(9));
   return "ops " + std::to_string(graph->imported_ops) + "\n" + ir::print(*graph);
 }
 
