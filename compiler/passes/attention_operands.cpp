@@ -350,7 +350,9 @@ ValueId AttentionOperands::with_heads(ValueId mask, const Shape& at, const Heads
   return filled == merged ? v : node(TensorOp::reshape, {v}, {{"shape", merged}});
 }
 
-std::optional<bool> AttentionOperands::splat(ValueId condition) const {
+std::optional<bool> AttentionOperands::splat(ValueId condition) {
+  if (const auto* known = std::get_if<Tensor>(&values_.of(condition)); known != nullptr && known->num_elements() == 1)
+    return ir::load_double(known->dtype(), known->data()) != 0;
   for (const Node* made = graph_.producer(condition); made != nullptr && is_map(*made);
        made = graph_.producer(condition))
     condition = made->inputs[0];
@@ -364,7 +366,7 @@ std::optional<bool> AttentionOperands::splat(ValueId condition) const {
   return value;
 }
 
-bool AttentionOperands::keeps_a_score(ValueId condition, bool value) const {
+bool AttentionOperands::keeps_a_score(ValueId condition, bool value) {
   if (splat(condition) == value) return true;
   const Tensor* data = graph_.constant(condition);
   for (const Node* made = graph_.producer(condition); data == nullptr && made != nullptr;
@@ -391,7 +393,7 @@ bool AttentionOperands::is_zero(ValueId v) {
       v = made->inputs[0];
     } else if (made->op == ScalarOp::where) {
       const std::optional<bool> chosen = splat(made->inputs[0]);
-      if (!chosen) return false;
+      if (!chosen) break;
       v = made->inputs[*chosen ? 1 : 2];
     } else {
       break;

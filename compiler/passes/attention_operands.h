@@ -48,13 +48,13 @@ class AttentionOperands {
                                const std::function<bool(const ir::AttentionShape&)>& is_computed);
 
   // The value that a known condition has everywhere.
-  std::optional<bool> splat(ValueId condition) const;
+  std::optional<bool> splat(ValueId condition);
   // Whether a number or condition is known to be 0 everywhere.
   bool is_zero(ValueId v);
   // Whether the condition is known and has this value somewhere in each row along its last axis.
-  bool keeps_a_score(ValueId condition, bool value) const;
-  // Whether the condition has this value for the keys up to each query, and the other for all behind it. `at`: the
-  // shape of the scores.
+  bool keeps_a_score(ValueId condition, bool value);
+  // Whether the condition has this value for the keys up to each query, counted from the last of both, and the other
+  // for all behind it. `at`: the shape of the scores.
   bool is_causal(ValueId condition, bool value, const Shape& at);
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the mask of an attention is causal: query i takes the keys up to i, and all others are dropped.
+// Whether the mask of an attention is causal: the last query takes all keys, each query before it one less than the
+// next.
 #pragma once
 
 #include <functional>
@@ -8,9 +9,9 @@
 
 namespace fusec::compiler {
 
-// Whether `mask`, which broadcasts to the scores [..., queries, keys], is an element for which `keeps` holds wherever
-// the key is not behind the query, and one for which `drops` holds elsewhere. False unless there are as many queries as
-// keys, and more than one.
+// Whether `mask`, which broadcasts to the scores [..., queries, keys], is an element for which `keeps` holds for key j
+// of query i if j <= i + keys - queries, and one for which `drops` holds elsewhere. False unless there are at least as
+// many keys as queries, and more than one query.
 bool is_causal(KnownValues& values, ir::ValueId mask, const Dim& queries, const Dim& keys,
                const std::function<bool(double)>& keeps, const std::function<bool(double)>& drops);
 

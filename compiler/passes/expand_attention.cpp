@@ -2,7 +2,7 @@
 // Optimize pass: writes an attention out where no library of the target computes it, or may be asked for it.
 //
 //   attention(q, k, v, mask) {scale}  ->  softmax(q k^T * scale + mask) v
-//   attention(q, k, v) {scale, causal = 1}  ->  softmax(where(key <= query, q k^T * scale, -inf)) v
+//   attention(q, k, v) {scale, causal = 1}  ->  softmax(where(key <= query + keys - queries, q k^T * scale, -inf)) v
 
 #include <algorithm>
 #include <limits>
@@ -30,9 +30,11 @@ class WrittenOut : Expansion {
       scores = cast(node(ScalarOp::add, {cast(scores, wide), in(3)}), dtype);
     }
     if (node_.attrs.i("causal") == 1) {
-      const Dim queries = type(scores).shape[2];
-      const DType counter_type = counter(queries);
-      const ValueId query = count(2, 0, queries, counter_type), key = count(2, 1, queries, counter_type);
+      const Dim queries = type(scores).shape[2], keys = type(scores).shape[3];
+      const DType counter_type = counter(keys);
+      ValueId query = count(2, 0, queries, counter_type);
+      const ValueId key = count(2, 1, keys, counter_type);
+      if (!(queries == keys)) query = node(ScalarOp::add, {query, bound(query, keys - queries)});
       const ValueId low = number(dtype, -std::numeric_limits<double>::infinity());
       scores = node(ScalarOp::where, {node(ScalarOp::le, {key, query}), scores, low});
     }

@@ -108,31 +108,36 @@ KnownValue with_index(KnownValue v, const F& f) {
   return {};
 }
 
+bool fits(int64_t x) { return x >= -kMaxTerm && x <= kMaxTerm; }
+// A sum of extents, each times a small number.
+bool is_small(const Dim& dim) {
+  const std::vector<Dim::Term> terms = dim.terms();
+  return std::all_of(terms.begin(), terms.end(), [](const Dim::Term& term) {
+    return fits(term.coefficient) && term.atoms.size() <= 1 &&
+           (term.atoms.empty() || term.atoms[0].fn == Dim::Fn::symbol);
+  });
+}
 bool is_small(const IndexSum& sum) {
-  const auto fits = [](int64_t x) { return x >= -kMaxTerm && x <= kMaxTerm; };
-  return fits(sum.offset) && std::all_of(sum.steps.begin(), sum.steps.end(), fits);
+  return is_small(sum.offset) && std::all_of(sum.steps.begin(), sum.steps.end(), fits);
 }
 
 IndexSum plus(const IndexSum& a, const IndexSum& b, int64_t times) {
   IndexSum sum = a;
-  sum.offset += times * b.offset;
+  sum.offset += Dim(times) * b.offset;
   for (std::size_t i = 0; i < sum.steps.size(); ++i) sum.steps[i] += times * b.steps[i];
   return sum;
 }
 
-// At least 0 where the sum is not.
-IndexSum negated(IndexSum sum) {
-  sum.offset = -sum.offset - 1;
-  for (int64_t& step : sum.steps) step = -step;
-  return sum;
-}
-
-// The sum at the index at which it is largest along the axes of `most` and least along the others.
-Dim bound(const IndexSum& sum, const Shape& shape, const std::vector<bool>& most) {
-  Dim at(sum.offset);
-  for (std::size_t i = 0; i < shape.size(); ++i)
-    if ((sum.steps[i] > 0) == most[i]) at += Dim(sum.steps[i]) * (shape[i] - 1);
-  return at;
+// Whether the sum is known to be at least 0 at the index where it is largest along the axes of `most` and least along
+// the others.
+bool is_not_negative(const IndexSum& sum, const Shape& shape, const std::vector<bool>& most) {
+  Dim at = sum.offset;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (sum.steps[i] == 0 || (sum.steps[i] > 0) != most[i]) continue;
+    if (!is_small(shape[i])) return false;
+    at += Dim(sum.steps[i]) * (shape[i] - 1);
+  }
+  return proves_nonneg(at, {});
 }
 
 bool is_counter(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
@@ -147,6 +152,8 @@ class Derivation {
     switch (node_.op.tensor()) {
       case TensorOp::iota:
         return iota();
+      case TensorOp::dim:
+        return dim();
       case TensorOp::broadcast:
         return with_rank(in_[0], shape_.size());
       case TensorOp::reshape:
@@ -179,6 +186,11 @@ class Derivation {
     IndexSum sum{0, Extents(shape_.size(), 0)};
     if (!shape_[axis].is(1)) sum.steps[axis] = 1;
     return sum;
+  }
+
+  KnownValue dim() const {
+    IndexSum sum{node_.attrs.dims("value")[0], {}};
+    return is_counter(graph_.type(node_.output).dtype) && is_small(sum) ? KnownValue(std::move(sum)) : KnownValue{};
   }
 
   // With axes in front along which it does not change.
@@ -280,9 +292,8 @@ class Derivation {
     return with_index(std::move(from), [&](IndexSum& sum) {
       for (std::size_t i = 0; i < starts.size(); ++i) {
         if (sum.steps[i] == 0) continue;
-        if (!starts[i].is_const() || std::abs(starts[i].value()) > kMaxTerm || std::abs(steps[i]) > kMaxTerm)
-          return false;
-        sum.offset += sum.steps[i] * starts[i].value();
+        if (!is_small(starts[i]) || !fits(steps[i])) return false;
+        sum.offset += Dim(sum.steps[i]) * starts[i];
         sum.steps[i] = sizes[i].is(1) ? 0 : sum.steps[i] * steps[i];
       }
       return is_small(sum);
@@ -337,7 +348,7 @@ class Derivation {
     const IndexSum at = yes >= no ? choice->at : negated(choice->at);
     std::vector<bool> most(at.steps.size(), false);
     for (const int64_t axis : axes) most[static_cast<std::size_t>(axis)] = true;
-    if (!proves_nonneg(bound(at, in_shape(0), most), {})) return {};
+    if (!is_not_negative(at, in_shape(0), most)) return {};
     if (auto one = reshaped(yes >= no ? choice->yes : choice->no, Extents(shape_.size(), 1))) return *std::move(one);
     return {};
   }
@@ -430,7 +441,7 @@ class Derivation {
     *yes->as<uint8_t>() = 1;
     const std::vector<bool> least(shape_.size(), false);
     for (const bool is_yes : {true, false}) {
-      if (!proves_nonneg(bound(is_yes ? at : negated(at), shape_, least), {})) continue;
+      if (!is_not_negative(is_yes ? at : negated(at), shape_, least)) continue;
       if (auto one = reshaped(is_yes ? *yes : *no, Extents(shape_.size(), 1))) return *std::move(one);
     }
     return IndexChoice{std::move(at), std::move(yes).value(), std::move(no).value()};
@@ -441,7 +452,7 @@ class Derivation {
     if (const auto* known = std::get_if<Tensor>(&in_[i])) return *known;
     const auto* choice = std::get_if<IndexChoice>(&in_[i]);
     const auto* sum = choice != nullptr ? &choice->at : std::get_if<IndexSum>(&in_[i]);
-    if (sum == nullptr) return std::nullopt;
+    if (sum == nullptr || !sum->offset.is_const()) return std::nullopt;
     const Shape& shape = in_shape(i);
     const std::size_t missing = sum->steps.size() - shape.size();  // after with_rank
     Extents extents(sum->steps.size(), 1);
@@ -460,7 +471,7 @@ class Derivation {
     const std::size_t size = size_of(dtype);
     Extents at(extents.size(), 0);
     for (int64_t n = 0; n < made->num_elements(); ++n) {
-      int64_t value = sum->offset;
+      int64_t value = sum->offset.value();
       for (std::size_t axis = 0; axis < at.size(); ++axis) value += at[axis] * sum->steps[axis];
       char* const to = made->as<char>() + static_cast<std::size_t>(n) * size;
       if (choice != nullptr) {
@@ -480,6 +491,12 @@ class Derivation {
 };
 
 }  // namespace
+
+IndexSum negated(IndexSum sum) {
+  sum.offset = -sum.offset - 1;
+  for (int64_t& step : sum.steps) step = -step;
+  return sum;
+}
 
 const KnownValue& KnownValues::find(ValueId v, int depth) {
   const auto at = found_.find(v);

@@ -16,10 +16,12 @@ namespace fusec::compiler {
 
 // offset + steps . index, with one step for each axis of the value; steps along axes of extent 1 are 0.
 struct IndexSum {
-  int64_t offset = 0;
+  Dim offset;
   std::vector<int64_t> steps;
   bool operator==(const IndexSum&) const = default;
 };
+// At least 0 just where the sum is not.
+IndexSum negated(IndexSum sum);
 
 // Tensors of one element: `yes` where at >= 0, `no` elsewhere.
 struct IndexChoice {

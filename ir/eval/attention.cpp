@@ -49,7 +49,7 @@ Result<Tensor> eval_attention(const OpCall& call) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t n = row / queries / heads, h = row / queries % heads, s = row % queries;
       const int64_t first = (n * shared + h / (heads / shared)) * keys;  // of the keys and values
-      const int64_t seen = causal ? s + 1 : keys;
+      const int64_t seen = causal ? s + 1 + keys - queries : keys;
       weights.resize(static_cast<std::size_t>(seen));
       for (int64_t t = 0; t < seen; ++t) {
         double sum = 0;

@@ -135,8 +135,12 @@ Result<Type> infer_attention(const Args& in, const Attrs& attrs) {
   FUSEC_TRY(check_flag(attrs, "causal"));
   if (attrs.i("causal") == 1) {
     if (in.size() > 3) return bad("a causal attention has no mask");
-    if (!(q.shape[2] == k.shape[2]))
-      return differ(q.shape[2], k.shape[2], "a causal attention has as many queries as keys, got " + all);
+    const Dim stored = k.shape[2] - q.shape[2];
+    if (!proves_nonneg(stored, {})) {
+      const std::string message = "a causal attention has no more queries than keys, got " + all;
+      return stored.is_const() ? bad(message)
+                               : Status(StatusCode::unsupported, message + "; which are more is not known");
+    }
   }
   if (in.size() > 3) {
     const Shape scores{q.shape[0], heads, q.shape[2], k.shape[2]};

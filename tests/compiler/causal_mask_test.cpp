@@ -108,6 +108,60 @@ TEST(CausalMask, SlicesOfATriangle) {
   EXPECT_FALSE(slice("3 - S, 0", "1, 1"));
 }
 
+// Whether the value %0 of the lines is true for key j of query i up to j = i + keys - queries. %r and %c number both.
+bool is_causal_of(const std::string& queries, const std::string& keys, const std::string& lines) {
+  const std::string shape = "[" + queries + ", " + keys + "]";
+  const auto graph =
+      ir::parse_graph("graph @main(%s: i64" + shape + ") {\n  %r = iota {shape = [" + queries +
+                      ", 1], axis = 0, dtype = i64}: i64[" + queries + ", 1]\n  %c = iota {shape = [" + keys +
+                      "], axis = 0, dtype = i64}: i64[" + keys + "]" + lines + "\n  return %0 as \"y\"\n}\n");
+  EXPECT_TRUE(graph.ok()) << graph.status().str();
+  if (!graph.ok()) return false;
+  KnownValues values(*graph);
+  const Shape all = graph->type(graph->inputs[0]).shape;
+  return is_causal(
+      values, graph->outputs[0], all[0], all[1], [](double x) { return x == 1; }, [](double x) { return x == 0; });
+}
+
+TEST(CausalMask, BehindStoredKeys) {
+  const auto behind = [](const std::string& stored, const std::string& op, const std::string& keys) {
+    return is_causal_of("S", keys,
+                        "\n  %1 = dim {value = [" + stored + "], dtype = i64}: i64[]\n  %2 = add %r, %1: i64[S, 1]" +
+                            "\n  %0 = " + op + " %2, %c: bool[S, " + keys + "]");
+  };
+  EXPECT_TRUE(behind("P", "ge", "P + S"));
+  EXPECT_TRUE(behind("P + 1", "gt", "P + S"));
+  EXPECT_TRUE(behind("P + Q", "ge", "P + Q + S"));
+  EXPECT_FALSE(behind("P", "gt", "P + S"));
+  EXPECT_FALSE(behind("P + 1", "ge", "P + S"));
+  EXPECT_FALSE(behind("P", "ge", "S"));
+  EXPECT_FALSE(behind("P", "ge", "T"));
+  EXPECT_FALSE(behind("2*P", "ge", "P + S"));
+  EXPECT_FALSE(behind("0", "ge", "P + S"));  // counted from the first key
+}
+
+TEST(CausalMask, SlicesBehindStoredKeys) {
+  const std::string stored = "\n  %1 = constant bool[3, 3] {true, false, false, true, true, false, true, true, true}";
+  const auto slice = [&](const std::string& start) {
+    return is_causal_of(
+        "S", "P + S",
+        stored + "\n  %0 = slice %1 {starts = [" + start + ", 0], sizes = [S, P + S], steps = [1, 1]}: bool[S, P + S]");
+  };
+  EXPECT_TRUE(slice("P"));
+  EXPECT_FALSE(slice("0"));
+}
+
+// Of two queries and three keys.
+TEST(CausalMask, MoreKeysThanQueries) {
+  const auto constant = [](const std::string& rows) {
+    return is_causal_of("2", "3", "\n  %0 = constant bool[2, 3] {" + rows + "}");
+  };
+  EXPECT_TRUE(constant("true, true, false, true, true, true"));
+  EXPECT_FALSE(constant("true, false, false, true, true, false"));
+  EXPECT_FALSE(constant("true, true, true, true, true, true"));
+  EXPECT_FALSE(is_causal_of("3", "2", "\n  %0 = constant bool[3, 2] {false, false, true, false, true, true}"));
+}
+
 TEST(CausalMask, DependsOnData) {
   EXPECT_FALSE(
       is_causal_mask("\n  %r = iota {shape = [4, 1], axis = 0, dtype = i64}: i64[4, 1]\n  %0 = le %x, %r: "
@@ -174,6 +228,42 @@ TEST(KnownValues, AlongUnknownAxes) {
   expect(5, {1, 3}, {2, 6, 12});
   for (const std::size_t i : {2U, 3U, 4U})
     EXPECT_TRUE(std::holds_alternative<std::monostate>(values.of(graph->outputs[i]))) << i;
+}
+
+// The largest of a row of a choice, and comparisons that hold everywhere or nowhere.
+TEST(KnownValues, SignsOfSums) {
+  const auto graph = ir::parse_graph(R"(graph @main() {
+  %i = iota {shape = [S, 1], axis = 0, dtype = i64}: i64[S, 1]
+  %j = iota {shape = [1, P + S], axis = 1, dtype = i64}: i64[1, P + S]
+  %p = dim {value = [P], dtype = i64}: i64[]
+  %n = dim {value = [P + S], dtype = i64}: i64[]
+  %row = add %i, %p: i64[S, 1]
+  %keep = ge %row, %j: bool[S, P + S]
+  %low = constant f32[] {-inf}
+  %zero = constant f32[] {0}
+  %mask = where %keep, %zero, %low: f32[S, P + S]
+  %most = reduce_max %mask {axes = [1]}: f32[S]
+  %other = where %keep, %low, %zero: f32[S, P + S]
+  %most_other = reduce_max %other {axes = [1]}: f32[S]
+  %all = lt %j, %n: bool[1, P + S]
+  %none = ge %j, %n: bool[1, P + S]
+  %some = gt %j, %p: bool[1, P + S]
+  return %most as "a", %most_other as "b", %all as "c", %none as "d", %some as "e"
+}
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status().str();
+  KnownValues values(*graph);
+  const auto one = [&](std::size_t i) -> const Tensor* {
+    const auto* tensor = std::get_if<Tensor>(&values.of(graph->outputs[i]));
+    return tensor != nullptr && tensor->num_elements() == 1 ? tensor : nullptr;
+  };
+  ASSERT_NE(one(0), nullptr);
+  EXPECT_EQ(*one(0)->as<float>(), 0);
+  EXPECT_EQ(one(1), nullptr);  // the last query has no key behind it
+  ASSERT_TRUE(one(2) != nullptr && one(3) != nullptr);
+  EXPECT_EQ(*one(2)->as<uint8_t>(), 1);
+  EXPECT_EQ(*one(3)->as<uint8_t>(), 0);
+  EXPECT_EQ(one(4), nullptr);
 }
 
 }  // namespace

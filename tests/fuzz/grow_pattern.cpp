@@ -153,13 +153,15 @@ Term swiglu(Maker& m) {
   return a * op(ScalarOp::sigmoid, a) * b;
 }
 
-// where(i >= j, x, low): of two iotas along the last two axes.
-Term causal(Maker& m, const Term& x, double low) {
-  const Shape square(x.shape().end() - 2, x.shape().end());
+// where(i + stored >= j, x, low): of two iotas along the last two axes.
+Term causal(Maker& m, const Term& x, double low, const Dim& stored = 0) {
+  const Shape matrix(x.shape().end() - 2, x.shape().end());
   const auto iota = [&](int64_t axis) {
-    return m.node(TensorOp::iota, {}, {{"shape", square}, {"axis", axis}, {"dtype", DType::i64}});
+    return m.node(TensorOp::iota, {}, {{"shape", matrix}, {"axis", axis}, {"dtype", DType::i64}});
   };
-  const ValueId keep = m.scalar(ScalarOp::ge, {iota(0), iota(1)});
+  ValueId row = iota(0);
+  if (!stored.is(0)) row = m.scalar(ScalarOp::add, {row, m.number(DType::i64, static_cast<double>(stored.value()))});
+  const ValueId keep = m.scalar(ScalarOp::ge, {row, iota(1)});
   return {&m, m.scalar(ScalarOp::where, {keep, x.id, m.number(x.dtype(), low)})};
 }
 
@@ -273,8 +275,9 @@ Term attention(Maker& m) {
   if (!q.id.valid()) return {};
   Term scores = product(q, k, true);
   if (scores.id.valid() && !early) scores = scores * 0.25;
-  if (scores.id.valid() && queries == keys && m.random.chance(0.7)) {
-    scores = causal(m, scores, -std::numeric_limits<double>::infinity());
+  const Dim stored = keys - queries;
+  if (scores.id.valid() && stored.value() >= 0 && m.random.chance(0.7)) {
+    scores = causal(m, scores, -std::numeric_limits<double>::infinity(), stored);
   } else if (scores.id.valid() && m.random.chance(0.5)) {
     scores = scores + Term{&m, m.leaf(dtype, {m.random.chance(0.5) ? n : Dim(1), 1, queries, keys})};
   }

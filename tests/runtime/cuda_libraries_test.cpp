@@ -396,17 +396,18 @@ TEST_F(CudaLibraries, GeluByTanh) {
   }
 }
 
-// A causal attention is taken where one without a mask is.
+// A causal attention is taken where one without a mask is, also behind stored keys.
 TEST_F(CudaLibraries, Attention) {
   for (const auto& [dtype, tolerance] : kTypes) {
     if (!is_16_bit_float(dtype)) continue;
     SCOPED_TRACE(to_string(dtype));
-    const auto refused = [&](bool causal) {
+    const auto refused = [&](bool causal, int64_t keys) {
       Case c(TensorOp::attention, {{"scale", 0.125}, {"causal", int64_t{causal}}});
-      for (int operand = 0; operand < 4; ++operand) c.add({1, 2, 32, 16}, {}, false, dtype);
+      for (const int64_t positions : {int64_t{32}, keys, keys, int64_t{32}})
+        c.add({1, 2, positions, 16}, {}, false, dtype);
       return run("cudnn", std::move(c), tolerance).find("unsupported") != std::string::npos;
     };
-    EXPECT_EQ(refused(true), refused(false));
+    for (const int64_t keys : {32, 45}) EXPECT_EQ(refused(true, keys), refused(false, keys));
   }
 }
 

@@ -29,7 +29,8 @@ using testing::spec_store;
 struct FakeBackend : cudnn::Backend {
   std::vector<AttentionSpec> specs;
   bool rejects = false;
-  std::string has;  // the only named plan that it has
+  std::string has;      // the only named plan that it has
+  bool is_old = false;  // no causal attention of other numbers of queries and keys
 
   using Plan = Result<std::unique_ptr<CudnnPlan>>;
   static Plan make(std::string name, std::size_t workspace, std::function<void(void* const*)> work) {
@@ -48,6 +49,7 @@ struct FakeBackend : cudnn::Backend {
   // As cuDNN demands it: rows of contiguous channels at multiples of 16 bytes.
   Plan attention(const AttentionSpec& s) override {
     if (rejects || (!s.plan.empty() && s.plan != has)) return no();
+    if (is_old && s.causal && s.query.dims[2] != s.key.dims[2]) return no();
     specs.push_back(s);
     for (const TensorSpec* t : {&s.query, &s.key, &s.value, &s.out}) {
       EXPECT_EQ(t->strides[3], 1);
@@ -61,7 +63,8 @@ struct FakeBackend : cudnn::Backend {
       const int64_t share = s.query.dims[1] / s.key.dims[1];
       for_all(s.out.dims, [&](const Extents& at) {
         double sum = 0, weights = 0;
-        for (int64_t t = 0; t < (s.causal ? at[2] + 1 : s.key.dims[2]); ++t) {
+        const int64_t keys = s.key.dims[2], stored = keys - s.query.dims[2];
+        for (int64_t t = 0; t < (s.causal ? at[2] + 1 + stored : keys); ++t) {
           double score = 0;
           for (int64_t d = 0; d < s.key.dims[3]; ++d)
             score += spec_load(s.query, p[0], {at[0], at[1], at[2], d}) *
@@ -110,7 +113,8 @@ class CudnnAttention : public ::testing::Test {
 
   std::string run(const Operands& o) { return run(make_case(o)); }
   std::string run(const Case& c) {
-    const auto op = make_cudnn_library({}, memory_, fake_)->bind(c.call);
+    const auto library = make_cudnn_library({}, memory_, fake_);
+    const auto op = library->bind(c.call);
     if (!op.ok()) return "unsupported: " + op.status().message();
     std::vector<void*> args;
     for (const testing::Memory& memory : c.memory) args.push_back(memory.get());
@@ -121,7 +125,7 @@ class CudnnAttention : public ::testing::Test {
     const Extents &k = c.call.args[1].shape, &q = c.call.args[0].shape;
     for_all(c.call.args[out].shape, [&](const Extents& at) {
       double sum = 0, weights = 0;
-      for (int64_t t = 0; t < (causal ? at[2] + 1 : k[2]); ++t) {
+      for (int64_t t = 0; t < (causal ? at[2] + 1 + k[2] - q[2] : k[2]); ++t) {
         double score = 0;
         const int64_t head = at[1] / (q[1] / k[1]);
         for (int64_t d = 0; d < k[3]; ++d) score += c.get(0, {at[0], at[1], at[2], d}) * c.get(1, {at[0], head, t, d});
@@ -174,6 +178,32 @@ TEST_F(CudnnAttention, CausalQueriesTakeNoLaterKeys) {
   o.q[2] = o.out[2] = o.k[2] = o.v[2] = 1;  // cuDNN need not be asked for it
   EXPECT_EQ(run(o), "cudnn attention");
   EXPECT_FALSE(fake_->specs[1].causal);
+}
+
+TEST_F(CudnnAttention, CausalQueriesBehindStoredKeys) {
+  Operands o;
+  o.causal = true;
+  EXPECT_EQ(run(o), "cudnn attention");
+  EXPECT_TRUE(fake_->specs[0].causal);
+  o.q[2] = o.out[2] = 1;  // which takes all keys
+  EXPECT_EQ(run(o), "cudnn attention");
+  EXPECT_FALSE(fake_->specs[1].causal);
+}
+
+TEST_F(CudnnAttention, OldCudnnReadsTheCausalMaskBehindStoredKeys) {
+  fake_->is_old = true;
+  Operands o;
+  o.causal = true;
+  EXPECT_EQ(run(o), "cudnn attention");
+  ASSERT_TRUE(fake_->specs[0].mask);
+  EXPECT_FALSE(fake_->specs[0].causal);
+  EXPECT_EQ(fake_->specs[0].mask->dims, (Extents{1, 1, 3, 5}));
+  o.k[2] = o.v[2] = 259;
+  EXPECT_EQ(run(o), "cudnn attention");
+  EXPECT_EQ(fake_->specs[1].mask->strides[2], 264);
+  o.q[2] = o.out[2] = o.k[2] = o.v[2] = 5;
+  EXPECT_EQ(run(o), "cudnn attention");
+  EXPECT_TRUE(fake_->specs[2].causal);
 }
 
 TEST_F(CudnnAttention, OperandsThatCudnnCannotReadAreCopied) {

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <optional>
+#include <vector>
 
 #include "tests/runtime/host_device_memory.h"
 
@@ -66,6 +68,17 @@ TEST(DeviceWeights, AFailureKeepsNothing) {
   EXPECT_EQ(memory->alive, 1);
   memory->fails = false;
   EXPECT_EQ(static_cast<const float*>(*second.get(matrix(values, 2, 3), {1, 2}))[3], 7);
+}
+
+// Of two queries behind one stored key; rows are four elements apart.
+TEST(DeviceWeights, CausalMasks) {
+  const auto memory = std::make_shared<testing::HostDeviceMemory>();
+  DeviceWeights weights(memory);
+  const auto* mask = static_cast<const float*>(*weights.causal_mask(DType::f32, 2, 3, 4));
+  const float low = -std::numeric_limits<float>::infinity();
+  EXPECT_EQ(std::vector<float>(mask, mask + 8), (std::vector<float>{0, 0, low, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(*weights.causal_mask(DType::f32, 2, 3, 4), mask);
+  EXPECT_NE(*weights.causal_mask(DType::f32, 3, 3, 4), mask);
 }
 
 TEST(DeviceWeights, DevicesHaveTheirOwn) {

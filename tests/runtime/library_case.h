@@ -202,7 +202,7 @@ inline Expected expected_matmul(const Case& c, const Extents& at) {
 // Without a mask.
 inline Expected expected_attention(const Case& c, const Extents& at) {
   const Extents &q = c.call.args[0].shape, &k = c.call.args[1].shape;
-  const int64_t head = at[1] / (q[1] / k[1]), keys = c.step->attrs.i("causal") == 1 ? at[2] + 1 : k[2];
+  const int64_t head = at[1] / (q[1] / k[1]), keys = c.step->attrs.i("causal") == 1 ? at[2] + 1 + k[2] - q[2] : k[2];
   double weights = 0;
   Expected e;
   for (int64_t t = 0; t < keys; ++t) {

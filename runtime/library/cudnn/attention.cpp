@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/library/capabilities.h"
 #include "runtime/library/cudnn/build.h"
 
 namespace fusec::runtime::cudnn {
@@ -46,6 +47,20 @@ bool has_aligned_rows(const TensorSpec& spec, int64_t element) {
   return spec.strides.back() == 1 && spec.alignment % kRowAlignment == 0;
 }
 
+// Whether engines read rows of a mask of so many keys only where they begin at multiples of 16 bytes; else a slow one
+// reads them.
+bool needs_aligned_rows(int64_t keys) { return keys > ir::library_capabilities("cudnn").attention.few_masked_keys; }
+
+// A dense mask, but for the ends of rows that are filled up so that cuDNN reads them fast.
+TensorSpec in_rows(TensorSpec mask) {
+  const int64_t step = ir::library_capabilities("cudnn").attention.masked_key_step, keys = mask.dims.back();
+  int64_t next = needs_aligned_rows(keys) ? (keys + step - 1) / step * step : keys;
+  for (std::size_t axis = mask.dims.size() - 1; axis-- > 0;)
+    mask.strides[axis] = std::exchange(next, next * mask.dims[axis]);
+  mask.strides.back() = 1;
+  return mask;
+}
+
 // Plans that are tried before the one of cuDNN's heuristics. Times of 9.14 on an H100, us, heads of 64 channels: 12
 // heads of 197 queries and keys by engine 4 with k24=3 6.1, by the heuristics' choice (5, k24=32) 8.1; 64 times as many
 // heads by engine 5 with k24=7 46.8, k24=32 51.4; 768 heads of 128 22.5 and 29.0. With a mask: 12 heads of 128 by
@@ -59,6 +74,7 @@ std::vector<std::string> preferred_plans(const AttentionSpec& spec) {
   const int64_t queries = spec.query.dims[2];
   const bool few_keys = spec.key.dims[2] <= kFewKeys;
   if (queries == 1) return {};  // one row of a decoder: the heuristics split the keys
+  if (spec.causal && queries != spec.key.dims[2]) return {};
   const int64_t tiles = spec.query.dims[0] * spec.query.dims[1] * ((queries + kTile - 1) / kTile);
   if (few_keys && (tiles < kFewTiles || queries < kTile))
     return {spec.mask || spec.causal ? "eng1_k24=3" : "eng4_k24=3"};
@@ -84,8 +100,8 @@ class Building {
       spec.mask = described(*mask);
       FUSEC_TRY(take_mask(*mask, *spec.mask, pointers));
     }
-    // One key hides nothing, and cuDNN up to 9.9 has no causal attention of one query.
-    spec.causal = problem_.causal && spec.key.dims[2] > 1;
+    // One query takes all keys, and cuDNN up to 9.9 has no causal attention of it.
+    spec.causal = problem_.causal && spec.query.dims[2] > 1;
     spec.scale = static_cast<float>(problem_.scale);
     spec.workspace_limit = context_.workspace_limit;
     spec.out = described(out);
@@ -95,9 +111,15 @@ class Building {
     const PlanArg to = staged ? plan_.reserve(spec.out) : given;
     pointers.push_back(to);
     plan_.need(to, spec.out);
-    FUSEC_ASSIGN(auto work, find_work(spec));
-    plan_name_ = work->name();
-    plan_.add(std::move(work), std::move(pointers));
+    auto work = find_work(spec);
+    if (work.status().code() == StatusCode::unsupported && spec.causal && spec.query.dims[2] != spec.key.dims[2]) {
+      FUSEC_ASSIGN(const PlanArg mask, read_causal(spec));
+      pointers.insert(pointers.end() - 1, mask);
+      work = find_work(spec);
+    }
+    if (!work.ok()) return work.status();
+    plan_name_ = (*work)->name();
+    plan_.add(*std::move(work), std::move(pointers));
     if (staged) {
       FUSEC_ASSIGN(auto copy, context_.backend.copy(spec.out, last));
       plan_.add(std::move(copy), {to, given});
@@ -156,6 +178,17 @@ class Building {
 
   Status take_mask(const CallOperand& mask, TensorSpec& spec, std::vector<PlanArg>& pointers) {
     return source(mask, spec.strides.back() == 1, spec, pointers);
+  }
+
+  // The causal mask as one that is read: cuDNN up to 9.5 has no other of other numbers of queries and keys than
+  // multiples of 64.
+  Result<PlanArg> read_causal(AttentionSpec& spec) {
+    const int64_t queries = spec.query.dims[2], keys = spec.key.dims[2];
+    spec.causal = false;
+    spec.mask = in_rows({spec.query.dtype, {1, 1, queries, keys}, Extents(4, 1)});
+    FUSEC_ASSIGN(void* const mask,
+                 context_.weights.causal_mask(spec.query.dtype, queries, keys, spec.mask->strides[2]));
+    return PlanArg{ArgSource::fixed, -1, 0, mask};
   }
 
   // `spec` describes the operand where it lies; it is copied unless cuDNN can read it there.

@@ -95,8 +95,13 @@ void describe(fe::graph::Graph& graph, const AttentionSpec& spec) {
   const Tensor value = add_tensor(graph, spec.value, id++);
   auto attributes = fe::graph::SDPA_attributes().set_generate_stats(false).set_attn_scale(spec.scale);
   if (spec.mask) attributes.set_bias(add_tensor(graph, *spec.mask, id++));
-  if (spec.causal)
-    attributes.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
+  if (spec.causal) {
+    // The same where there are as many queries as keys, but cuDNN up to 9.5 has only multiples of 64 from below.
+    const bool square = spec.query.dims[2] == spec.key.dims[2];
+    attributes
+        .set_diagonal_alignment(square ? fe::DiagonalAlignment_t::TOP_LEFT : fe::DiagonalAlignment_t::BOTTOM_RIGHT)
+        .set_diagonal_band_right_bound(0);
+  }
   const Tensor out = graph.sdpa(query, key, value, std::move(attributes))[0];
   set_output(out, spec.out, id);
 }

@@ -48,7 +48,7 @@ struct ConvSpec {
 struct AttentionSpec {
   TensorSpec query, key, value, out;
   std::optional<TensorSpec> mask;  // [N or 1, H or 1, S or 1, T]
-  bool causal = false;             // query s takes the keys up to s; there is no mask
+  bool causal = false;             // query s of S takes the keys up to s + T - S; there is no mask
   float scale = 1;
   std::size_t workspace_limit = 0;
   std::string plan = {};  // as in ConvSpec

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "ir/ops/cast.h"
@@ -108,6 +109,22 @@ Result<void*> DeviceWeights::filled(DType dtype, double value, int64_t count) {
   FUSEC_ASSIGN(void* const device, upload(host.data(), host.size()));
   owned_.push_back(device);
   filled_[key] = device;
+  return device;
+}
+
+Result<void*> DeviceWeights::causal_mask(DType dtype, int64_t queries, int64_t keys, int64_t row) {
+  const std::lock_guard lock(mutex_);
+  const std::tuple key(dtype, queries, keys, row);
+  if (const auto it = causal_masks_.find(key); it != causal_masks_.end()) return it->second;
+  const auto element = static_cast<int64_t>(size_of(dtype));
+  std::vector<char> host(static_cast<std::size_t>(queries * row * element));
+  for (int64_t i = 0; i < queries; ++i) {
+    for (int64_t j = i + keys - queries + 1; j < keys; ++j)
+      ir::store_double(dtype, host.data() + (i * row + j) * element, -std::numeric_limits<double>::infinity());
+  }
+  FUSEC_ASSIGN(void* const device, upload(host.data(), host.size()));
+  owned_.push_back(device);
+  causal_masks_[key] = device;
   return device;
 }
 

@@ -40,6 +40,9 @@ class DeviceWeights {
   Result<void*> get(const CallOperand& from, const Extents& strides);
   // At least `count` elements with `value`.
   Result<void*> filled(DType dtype, double value, int64_t count);
+  // An attention's mask of 0 for the keys up to i + keys - queries of query i, and -infinity for the others; rows are
+  // `row` elements apart.
+  Result<void*> causal_mask(DType dtype, int64_t queries, int64_t keys, int64_t row);
 
  private:
   struct Packed;
@@ -55,6 +58,7 @@ class DeviceWeights {
   std::mutex mutex_;
   std::map<Key, std::shared_ptr<const Packed>> packed_;
   std::map<std::tuple<DType, double, int64_t>, void*> filled_;
+  std::map<std::tuple<DType, int64_t, int64_t, int64_t>, void*> causal_masks_;
   std::vector<void*> owned_;
 };
 

@@ -55,7 +55,7 @@ struct Problem {
   Window window;
   int64_t groups = 1;
   double scale = 1;     // of attention
-  bool causal = false;  // of attention: a query takes no later keys
+  bool causal = false;  // of attention: query s of S takes the keys up to s + T - S of T
   bool count_include_pad = false, ceil_mode = false;
 
   // The operand of a role. It must be there; its address holds until operands are added or removed.
