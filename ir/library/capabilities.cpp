@@ -166,8 +166,8 @@ std::optional<std::string> unsupported_reason(const LibraryCapabilities& library
       return "heads of " + channels.str() + " channels";
   }
   if (!shape.masked) return std::nullopt;
-  if (!shape.keys.is_const() ||
-      (shape.keys.value() % limits.masked_key_step != 0 && shape.keys.value() > limits.few_masked_keys))
+  if (shape.keys.is_const() && shape.keys.value() % limits.masked_key_step != 0 &&
+      shape.keys.value() > limits.few_masked_keys)
     return "a mask of " + shape.keys.str() + " keys";
   return std::nullopt;
 }

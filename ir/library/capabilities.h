@@ -68,7 +68,8 @@ struct AttentionLimits {
   int64_t max_channels = 0;           // of a head
   int wide_sm = 0;                    // the architecture on which there are `max_wide_channels`
   int64_t max_wide_channels = 0;
-  // Keys beside a mask are known, and a multiple of the step or few: else a slow kernel reads the mask.
+  // A known number of keys beside a mask is a multiple of the step, or few: else a slow kernel reads the mask. Where it
+  // is not known, bind stores the mask in rows of a multiple of the step.
   int64_t masked_key_step = 1, few_masked_keys = 0;
 };
 

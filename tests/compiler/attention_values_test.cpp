@@ -105,5 +105,30 @@ TEST(AttentionValues, CausalBehindStoredKeys) {
   }
 }
 
+TEST(AttentionValues, OtherMasksBehindStoredKeysAreRead) {
+  const auto with = [](const std::string& condition) {
+    return make_graph("  " + condition +
+                      "\n  %a = where %c, %zero, %inf: f16[S, P + S]\n  %x = add %s, %a: f16[2, 4, S, P + S]");
+  };
+  expect_same(with("%c = le %j, %i: bool[S, P + S]"), false, 4);
+  expect_same(make_graph("  %one = constant i64[] {1}\n  %next = add %row, %one: i64[S, 1]\n  %c = le %j, %next: "
+                         "bool[S, P + S]\n  %x = where %c, %s, %inf: f16[2, 4, S, P + S]"),
+              false, 4);
+}
+
+TEST(AttentionValues, MasksOfSymbolicKeys) {
+  expect_same(make_graph("  %x = add %s, %m: f16[2, 4, S, P + S]", ", %m: f16[2, 1, 1, P + S]"), false, 4);
+  expect_same(make_graph("  %x = add %s, %m: f16[2, 4, S, P + S]", ", %m: f16[1, 4, S, P + S]"), false, 4);
+  expect_same(make_graph("  %x = where %m, %s, %inf: f16[2, 4, S, P + S]", ", %m: bool[2, 1, 1, P + S]"), false, 4);
+}
+
+// A causal mask and one that is read are one addend.
+TEST(AttentionValues, CausalAndPaddingBehindStoredKeys) {
+  expect_same(make_graph("  %c = le %j, %row: bool[S, P + S]\n  %b = and_ %c, %m: bool[2, 1, S, P + S]\n  %x = where "
+                         "%b, %s, %inf: f16[2, 4, S, P + S]",
+                         ", %m: bool[2, 1, 1, P + S]"),
+              false, 4);
+}
+
 }  // namespace
 }  // namespace fusec::compiler

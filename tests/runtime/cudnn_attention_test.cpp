@@ -206,6 +206,23 @@ TEST_F(CudnnAttention, OldCudnnReadsTheCausalMaskBehindStoredKeys) {
   EXPECT_TRUE(fake_->specs[2].causal);
 }
 
+// As of a number of keys that was not known before.
+TEST_F(CudnnAttention, MasksOfManyKeysAreCopiedWhereRowsAreNotAligned) {
+  Operands o;
+  o.k[2] = o.v[2] = 259;
+  for (const Extents& mask : {Extents{2, 4, 3, 259}, {2, 1, 1, 259}}) {
+    o.mask = mask;
+    EXPECT_EQ(run(o), "cudnn fill + copy + attention");
+    EXPECT_EQ(fake_->specs.back().mask->dims, mask);
+    EXPECT_EQ(fake_->specs.back().mask->strides[0], 264 * mask[1] * mask[2]);
+  }
+  o.mask = {1, 1, 1, 259};
+  EXPECT_EQ(run(o), "cudnn attention");
+  o.k[2] = o.v[2] = 264;
+  o.mask = {2, 4, 3, 264};
+  EXPECT_EQ(run(o), "cudnn attention");
+}
+
 TEST_F(CudnnAttention, OperandsThatCudnnCannotReadAreCopied) {
   Operands o;
   o.k_strides = {160, 80, 1, 5};  // positions side by side

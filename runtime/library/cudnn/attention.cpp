@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds attention for cuDNN at bind. cuDNN reads heads through any strides whose rows are contiguous and begin at
-// multiples of 16 bytes; other operands are staged through dense temporaries.
+// multiples of 16 bytes; other operands are staged through dense temporaries. So are masks of many keys, in rows that
+// zeros fill up.
 
 #include <algorithm>
 #include <optional>
@@ -164,7 +165,7 @@ class Building {
     AttentionSpec wide = spec;
     wide.query = packed(many[Role::query]), wide.key = packed(many[Role::key]), wide.value = packed(many[Role::value]);
     wide.out = packed(many[Role::output]);
-    if (const CallOperand* mask = many.find(Role::mask)) wide.mask = packed(*mask);
+    if (const CallOperand* mask = many.find(Role::mask)) wide.mask = in_rows(packed(*mask));
     FUSEC_ASSIGN(const auto chosen, find_plan(wide));
     spec.plan = chosen->name();
     auto work = context_.plans.get(context_.backend, spec);
@@ -173,11 +174,16 @@ class Building {
 
   Status take(const CallOperand& operand, TensorSpec& spec, std::vector<PlanArg>& pointers) {
     spec = described(operand);
-    return source(operand, has_aligned_rows(spec, size(operand)), spec, pointers);
+    return source(operand, has_aligned_rows(spec, size(operand)), packed(operand), spec, pointers);
   }
 
   Status take_mask(const CallOperand& mask, TensorSpec& spec, std::vector<PlanArg>& pointers) {
-    return source(mask, spec.strides.back() == 1, spec, pointers);
+    bool readable = spec.strides.back() == 1;
+    if (needs_aligned_rows(spec.dims.back())) {
+      for (std::size_t axis = 0; axis + 1 < spec.dims.size(); ++axis)
+        readable = readable && (spec.dims[axis] == 1 || spec.strides[axis] * size(mask) % kRowAlignment == 0);
+    }
+    return source(mask, readable, in_rows(packed(mask)), spec, pointers);
   }
 
   // The causal mask as one that is read: cuDNN up to 9.5 has no other of other numbers of queries and keys than
@@ -191,17 +197,24 @@ class Building {
     return PlanArg{ArgSource::fixed, -1, 0, mask};
   }
 
-  // `spec` describes the operand where it lies; it is copied unless cuDNN can read it there.
-  Status source(const CallOperand& operand, bool readable, TensorSpec& spec, std::vector<PlanArg>& pointers) {
+  // `spec` describes the operand where it lies; it is copied to `copied` unless cuDNN can read it there.
+  Status source(const CallOperand& operand, bool readable, const TensorSpec& copied, TensorSpec& spec,
+                std::vector<PlanArg>& pointers) {
     const PlanArg given{ArgSource::arg, operand.arg, 0, nullptr};
     if (readable) {
       plan_.need(given, spec);
       pointers.push_back(given);
       return {};
     }
-    const TensorSpec from = std::exchange(spec, packed(operand));
+    const TensorSpec from = std::exchange(spec, copied);
+    TensorSpec whole = spec;
+    whole.dims.back() = std::max(whole.dims.back(), whole.strides[whole.dims.size() - 2]);
+    const PlanArg staged = plan_.reserve(whole);
+    if (whole != spec) {
+      FUSEC_ASSIGN(auto fill, context_.backend.fill(whole, 0));
+      plan_.add(std::move(fill), {staged});
+    }
     FUSEC_ASSIGN(auto copy, context_.backend.copy(from, spec));
-    const PlanArg staged = plan_.reserve(spec);
     plan_.add(std::move(copy), {given, staged});
     pointers.push_back(staged);
     return {};
