@@ -146,7 +146,8 @@ std::optional<AttentionOperands::Heads> AttentionOperands::find_heads(const Atte
   }
   // One head of k and v for all of the last axis.
   if (!k.back().is(1) || !std::equal(k.begin(), k.end() - 1, front.begin())) return std::nullopt;
-  if (rank == 1) return Heads{1, front[0], 1};
+  if (!front.back().is_const()) return std::nullopt;
+  if (rank <= 2 || !front[rank - 2].is_const()) return Heads{count(front.begin(), front.end() - 1), front.back(), 1};
   return Heads{count(front.begin(), front.end() - 2), front[rank - 2] * front[rank - 1], front[rank - 2]};
 }
 
