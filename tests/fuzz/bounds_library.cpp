@@ -130,7 +130,7 @@ void open_gelu(const ir::Graph& graph, const ir::Node& node, Bounded& out) {
   }
 }
 
-// A GPU computes gelu, and sigmoids that may be factors, with no more digits than a 16-bit result keeps: off by less
+// Kernels compute gelu, and sigmoids that may be factors, with no more digits than a 16-bit result keeps: off by less
 // than a quarter of a unit in the last place, or than a hundredth (docs/numerics.md), before the result is rounded.
 void open_short_forms(const ir::Node& node, DType dtype, Bounded& out) {
   const bool is_sigmoid = node.op == ir::Op(ir::ScalarOp::sigmoid) || node.op == ir::Op(ir::ScalarOp::silu);
@@ -144,7 +144,7 @@ void open_short_forms(const ir::Node& node, DType dtype, Bounded& out) {
   }
 }
 
-// A chain of erf that is a gelu becomes that op on a GPU, whose sqrt(2) is not rounded to 16 bits: with d = 1.07e-4,
+// A chain of erf that is a gelu becomes that op, whose sqrt(2) is not rounded to 16 bits: with d = 1.07e-4,
 // which that is off, x^2 phi(x) d of the result, 3.2e-5 at most and 4e-3 of the result where that is not 0.
 void open_erf_chains(const ir::Graph& graph, const ir::Node& node, Bounded& out) {
   const DType dtype = graph.type(node.output).dtype;
@@ -176,13 +176,13 @@ Result<Bounded> with_library(const ir::Graph& graph, const ir::Node& node, const
   if (on_gpu) {
     FUSEC_ASSIGN(out, with_rounded_convolution(graph, node, operands, std::move(out), symbols));
     open_images(graph, node, operands, out);
-    open_short_forms(node, graph.type(node.output).dtype, out);
   }
+  open_short_forms(node, graph.type(node.output).dtype, out);
   if (numerics == Numerics::exact) return out;
   if (!on_gpu) open_odd_sums(graph, node, operands, out);
   if (on_gpu) open_attention(graph, node, out);
   if (on_gpu) open_gelu(graph, node, out);
-  if (on_gpu) open_erf_chains(graph, node, out);
+  open_erf_chains(graph, node, out);
   return with_lost_specials(graph, node, operands, on_gpu, std::move(out));
 }
 
