@@ -104,6 +104,7 @@ class Converter {
   Result<Graph> run() {
     out_.name = from_.name;
     out_.symbols = from_.symbols;
+    out_.limits = from_.limits;
     out_.imported_ops = from_.imported_ops;
     for (ValueId v : from_.inputs) made(v, is_f32(v)) = add_input(out_, from_.values[v].name, from_.type(v));
     for (NodeId id : from_.order) convert(id);

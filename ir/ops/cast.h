@@ -31,7 +31,7 @@ int64_t load_int(DType dtype, const void* at);
 // Integers wrap to the width, bool is value != 0, floats round once.
 void store_int(DType dtype, void* at, int64_t value);
 
-// The result for a finite number above the largest f16.
+// The result for a finite number that rounds to none of the type.
 enum class Beyond : uint8_t { infinity, largest };
 
 // `to` is f16 or bf16. Uses the CPU's vector instructions where it has them; `plain` never does.

@@ -75,11 +75,21 @@ TEST(Narrow, FiniteNumbersStayFiniteWhereAsked) {
   for (std::size_t i = 0; i < values.size(); ++i)
     EXPECT_EQ(out[i], i < expected.size() ? expected[i] : 0x7bff) << values[i];
   EXPECT_EQ(out, plain);
+  std::vector<float> most(64, 0x1.FFp127F);  // halfway between the largest bf16 and the next number
+  most[1] = -0x1.FFFFFEp127F, most[2] = INFINITY, most[3] = -INFINITY, most[4] = 0x1.FEp127F, most[5] = 1;
+  const std::vector<uint16_t> of_most = {0x7f7f, 0xff7f, 0x7f80, 0xff80, 0x7f7f, 0x3f80};
+  out.resize(most.size()), plain.resize(most.size());
+  narrow_f32(DType::bf16, most.data(), static_cast<int64_t>(most.size()), Beyond::largest, out.data());
+  narrow_f32_plain(DType::bf16, most.data(), static_cast<int64_t>(most.size()), Beyond::largest, plain.data());
+  for (std::size_t i = 0; i < most.size(); ++i) EXPECT_EQ(out[i], i < of_most.size() ? of_most[i] : 0x7f7f) << most[i];
+  EXPECT_EQ(out, plain);
   std::vector<float> odd = any_bits(1 << 16);
   out.resize(odd.size()), plain.resize(odd.size());
-  narrow_f32(DType::f16, odd.data(), static_cast<int64_t>(odd.size()), Beyond::largest, out.data());
-  narrow_f32_plain(DType::f16, odd.data(), static_cast<int64_t>(odd.size()), Beyond::largest, plain.data());
-  EXPECT_EQ(out, plain);
+  for (const DType to : {DType::f16, DType::bf16}) {
+    narrow_f32(to, odd.data(), static_cast<int64_t>(odd.size()), Beyond::largest, out.data());
+    narrow_f32_plain(to, odd.data(), static_cast<int64_t>(odd.size()), Beyond::largest, plain.data());
+    EXPECT_EQ(out, plain);
+  }
 }
 
 }  // namespace
