@@ -33,6 +33,9 @@ Result<bool> simplify_maps(ir::Graph& graph, const PassContext& context);
 Result<bool> sink_reshapes(ir::Graph& graph, const PassContext& context);
 // Folds constants s and t of one value per channel in conv * s + t into the weights and bias of the conv.
 Result<bool> fold_affine(ir::Graph& graph, const PassContext& context);
+// conv of an image with inserted zeros, as of ConvTranspose -> conv of the image, whose channels become positions.
+// Behind fold_affine, which folds into the convolution that is there.
+Result<bool> subpixel_convolutions(ir::Graph& graph, const PassContext& context);
 // Replaces decomposed activations after a conv or matmul by the op that the library fuses. Again behind
 // convert_precision: some are fused for 16-bit types alone.
 Result<bool> recognize_activations(ir::Graph& graph, const PassContext& context);

@@ -23,6 +23,8 @@ const std::vector<Pass>& pipeline() {
       {"apply_rules", apply_rules},
       {"simplify_maps", simplify_maps},
       {"fold_affine", fold_affine},
+      {"subpixel_convolutions", subpixel_convolutions},
+      {"fold_constants", fold_constants},
       {"sink_reshapes", sink_reshapes},
       {"recognize_activations", recognize_activations},
       {"convert_precision", convert_precision},

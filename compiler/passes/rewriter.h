@@ -59,6 +59,9 @@ ir::IdVector<ir::ValueId, int> use_counts(const ir::Graph& graph);
 bool leads_to_attention(const ir::Graph& graph, const ir::IdVector<ir::ValueId, std::vector<ir::NodeId>>& users,
                         ir::ValueId value);
 
+// a / b, rounded down, for b > 0.
+inline int64_t floordiv(int64_t a, int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+
 class Expansion {
  public:
   using ValueId = ir::ValueId;

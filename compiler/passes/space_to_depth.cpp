@@ -27,8 +27,6 @@ namespace {
 // With fewer filters, as mobilenet_v3 has, cuDNN is faster on an image with channels of zeros than on blocks.
 constexpr int64_t kManyFilters = 32;
 
-int64_t floordiv(int64_t a, int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
-
 // One spatial axis: `count` windows, blocks of `block` elements. A window begins `step` blocks behind the one before.
 struct Axis {
   int64_t extent, kernel, pad, count, block, step;
