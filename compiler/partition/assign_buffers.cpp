@@ -69,8 +69,6 @@ bool is_for_library(const Groups& groups, const Node& concat) {
   return !read_by_windows_alone(groups, concat.output);
 }
 
-constexpr int64_t kRowBytes = 16;  // of which the rows that attention reads begin at multiples
-
 class Placing {
  public:
   Placing(Groups& groups, const Target& target)
@@ -138,39 +136,7 @@ class Placing {
 
   bool readable(const Node& anchor, size_t i, ValueId value) const {
     const auto w = find_view(graph_, storage_, value);
-    if (!w) return false;
-    const bool is_backwards = std::find(w->backwards.begin(), w->backwards.end(), true) != w->backwards.end();
-    if (is_backwards && !limits_.backwards) return false;
-    const ir::Role role = ir::roles_of(anchor.op.tensor())[i];
-    if (role == ir::Role::bias) return true;
-    if (role == ir::Role::mask) return w->strides.back().is(1) || w->shape.back().is(1);
-    if (anchor.op == TensorOp::attention) return has_aligned_rows(*w, graph_.type(value).dtype);
-    const size_t rank = w->strides.size();
-    const bool is_image = anchor.attrs.find("layout") != nullptr;  // else a matrix
-    if (!limits_.repeated && repeats(*w, is_image ? 0 : rank - std::min<size_t>(rank, 2))) return false;
-    if (limits_.scattered) return true;
-    if (!is_image)
-      return rank < 2 || w->strides[rank - 1].is(1) || w->strides[rank - 2].is(1) || w->shape[rank - 1].is(1);
-    if (role == ir::Role::weight) return true;
-    const bool last = anchor.attrs.s("layout") == "last";
-    return !last || w->strides[rank - 1].is(1) || w->shape[rank - 1].is(1);
-  }
-
-  // Whether the channels of each head lie side by side and begin at a multiple of 16 bytes.
-  static bool has_aligned_rows(const StridedView& w, DType dtype) {
-    const Dim step(kRowBytes / static_cast<int64_t>(size_of(dtype)));
-    if (!w.strides.back().is(1) || repeats(w, 0) || !w.offset.exact_div(step)) return false;
-    for (size_t i = 0; i + 1 < w.strides.size(); ++i)
-      if (!w.shape[i].is(1) && !w.strides[i].exact_div(step)) return false;
-    return true;
-  }
-
-  // Whether several elements share one place in memory. GPU libraries do not take such images and matrices, and host
-  // libraries are slow with them.
-  static bool repeats(const StridedView& w, size_t from) {
-    for (size_t i = from; i < w.strides.size(); ++i)
-      if (w.strides[i].is(0) && !w.shape[i].is(1)) return true;
-    return false;
+    return w && reads_view(anchor, i, graph_.type(value).dtype, *w, limits_);
   }
 
   void make_readable(const Node& anchor, size_t i) {

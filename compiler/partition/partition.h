@@ -12,6 +12,7 @@
 #include "fusec/status.h"
 #include "fusec/target.h"
 #include "ir/graph/graph.h"
+#include "ir/library/capabilities.h"
 #include "ir/program/program.h"
 
 namespace fusec::compiler {
@@ -79,5 +80,8 @@ std::optional<StridedView> view_through(const ir::Graph& graph, const ir::Node& 
 // materialized.
 std::optional<StridedView> find_view(const ir::Graph& graph, const std::map<ir::ValueId, Storage>& storage,
                                      ir::ValueId value);
+
+// Whether the libraries of a target with such limits read operand `i` of the call, of type `dtype`, through the view.
+bool reads_view(const ir::Node& anchor, size_t i, DType dtype, const StridedView& view, const ir::StrideLimits& limits);
 
 }  // namespace fusec::compiler

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes windows (offset and strides) of values that are views, for partition and lower.
+// Computes windows (offset and strides) of values that are views, for partition and lower, and tells which of them
+// libraries read.
+
+#include <algorithm>
 
 #include "compiler/partition/domain.h"
 #include "compiler/partition/partition.h"
@@ -73,7 +76,43 @@ StridedView slice_window(const StridedView& in, const ir::Attrs& attrs, const Sh
   return out;
 }
 
+constexpr int64_t kRowBytes = 16;  // of which the rows that attention reads begin at multiples
+
+// Whether several elements share one place in memory. GPU libraries do not take such images and matrices, and host
+// libraries are slow with them.
+bool repeats(const StridedView& w, size_t from) {
+  for (size_t i = from; i < w.strides.size(); ++i)
+    if (w.strides[i].is(0) && !w.shape[i].is(1)) return true;
+  return false;
+}
+
+// Whether the channels of each head lie side by side and begin at a multiple of 16 bytes.
+bool has_aligned_rows(const StridedView& w, DType dtype) {
+  const Dim step(kRowBytes / static_cast<int64_t>(size_of(dtype)));
+  if (!w.strides.back().is(1) || repeats(w, 0) || !w.offset.exact_div(step)) return false;
+  for (size_t i = 0; i + 1 < w.strides.size(); ++i)
+    if (!w.shape[i].is(1) && !w.strides[i].exact_div(step)) return false;
+  return true;
+}
+
 }  // namespace
+
+bool reads_view(const ir::Node& anchor, size_t i, DType dtype, const StridedView& w, const ir::StrideLimits& limits) {
+  const bool is_backwards = std::find(w.backwards.begin(), w.backwards.end(), true) != w.backwards.end();
+  if (is_backwards && !limits.backwards) return false;
+  const ir::Role role = ir::roles_of(anchor.op.tensor())[i];
+  if (role == ir::Role::bias) return true;
+  if (role == ir::Role::mask) return w.strides.back().is(1) || w.shape.back().is(1);
+  if (anchor.op == TensorOp::attention) return has_aligned_rows(w, dtype);
+  const size_t rank = w.strides.size();
+  const bool is_image = anchor.attrs.find("layout") != nullptr;  // else a matrix
+  if (!limits.repeated && repeats(w, is_image ? 0 : rank - std::min<size_t>(rank, 2))) return false;
+  if (limits.scattered) return true;
+  if (!is_image) return rank < 2 || w.strides[rank - 1].is(1) || w.strides[rank - 2].is(1) || w.shape[rank - 1].is(1);
+  if (role == ir::Role::weight) return true;
+  const bool last = anchor.attrs.s("layout") == "last";
+  return !last || w.strides[rank - 1].is(1) || w.shape[rank - 1].is(1);
+}
 
 std::optional<StridedView> view_through(const ir::Graph& graph, const ir::Node& node, const StridedView& in) {
   if (node.op.is_scalar()) return std::nullopt;

@@ -204,16 +204,22 @@ class Choice {
 
 }  // namespace
 
-Result<bool> own_products(Graph& graph, const PassContext& context) {
+std::set<NodeId> own_product_nodes(const Graph& graph, const PassContext& context) {
+  std::set<NodeId> own;
   if (context.target.kind != TargetKind::cuda || !context.options.fuse || context.options.numerics == Numerics::exact)
-    return false;
+    return own;
+  const Choice choice(graph, context);
+  for (const NodeId id : graph.order)
+    if (choice.is_own_product(graph.nodes[id])) own.insert(id);
+  return own;
+}
+
+Result<bool> own_products(Graph& graph, const PassContext& context) {
+  const std::set<NodeId> own = own_product_nodes(graph, context);
+  if (own.empty()) return false;
   const auto uses = use_counts(graph);
   std::map<ValueId, ValueId> sums;  // of the results that one node reads
   Rewriter rewriter(graph);
-  const Choice choice(graph, context);
-  std::set<NodeId> own;
-  for (const NodeId id : graph.order)
-    if (choice.is_own_product(graph.nodes[id])) own.insert(id);
   rewriter.walk([&](NodeId id) {
     const Node node = graph.nodes[id];
     if (own.contains(id)) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 
 #include "compiler/passes/pipeline.h"
@@ -41,7 +42,7 @@ Result<bool> subpixel_convolutions(ir::Graph& graph, const PassContext& context)
 Result<bool> recognize_activations(ir::Graph& graph, const PassContext& context);
 // Makes one node of an attention that is written out, where a library of the target computes it.
 Result<bool> recognize_attention(ir::Graph& graph, const PassContext& context);
-// Makes one product of those by constant matrices that lead from one value to attentions.
+// On a GPU: makes one product of those of one value by constant matrices whose parts are read where they lie.
 Result<bool> merge_products(ir::Graph& graph, const PassContext& context);
 // Writes an attention out where none does. Required: nothing else computes it.
 Result<bool> expand_attention(ir::Graph& graph, const PassContext& context);
@@ -95,6 +96,8 @@ bool is_of_points(const ir::Graph& graph, const ir::Node& conv);
 // 16-bit elements that tensor cores take at once along the axis of a sum. A convolution of fewer channels is slow in
 // libraries of GPUs.
 inline constexpr int64_t kTensorCoreElements = 8;
+// The products that own_products writes out.
+std::set<ir::NodeId> own_product_nodes(const ir::Graph& graph, const PassContext& context);
 // Whether expand_convolutions writes the conv out as a sum of products of patches, which one kernel computes.
 bool is_sum_of_patches(const ir::Graph& graph, const ir::Node& conv, const PassContext& context);
 // Whether unroll_depthwise takes the conv.
