@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves constants to a GPU. Small ones are gathered in host memory and go up together; each large one has memory of its
-// own, by which the Programs of a process find it.
+// Moves constants to a GPU. Small ones are gathered in host memory and go up together, as one; each large one has
+// memory of its own. The Programs of a process share each of these.
 
 #include "runtime/run/cuda/constants.h"
 
@@ -15,29 +15,12 @@
 namespace fusec::runtime::cuda {
 namespace {
 
-constexpr std::size_t kLarge = std::size_t{256} << 10;  // bytes
+// Bytes from which a constant is uploaded and shared alone. Programs of one model for other batches or options have
+// most constants in common and not all, and uploading one takes as long as copying some hundred KiB.
+constexpr std::size_t kLarge = std::size_t{16} << 10;
 
 Status upload(const Context& context, const DeviceBuffer& to, const void* from, std::size_t bytes) {
   return context.check(context.driver().cuMemcpyHtoD(to.address(), from, bytes), "cuMemcpyHtoD");
-}
-
-// Places small constants behind each other, uploads them at once, and fills in their addresses.
-Status upload_small(const ContextPtr& context, const std::vector<Tensor>& constants, DeviceConstants& out) {
-  std::vector<int64_t> offsets(constants.size(), -1);
-  int64_t total = 0;
-  for (std::size_t i = 0; i < constants.size(); ++i) {
-    if (constants[i].bytes() >= kLarge) continue;
-    offsets[i] = total;
-    total += round_up(static_cast<int64_t>(constants[i].bytes()), kDeviceAlignment);
-  }
-  FUSEC_ASSIGN(out.small, DeviceBuffer::make(context, total));
-  std::vector<std::byte> gathered(static_cast<std::size_t>(total));
-  for (std::size_t i = 0; i < constants.size(); ++i) {
-    if (offsets[i] < 0) continue;
-    out.addresses[i] = out.small.data() + offsets[i];
-    if (constants[i].bytes() > 0) std::memcpy(gathered.data() + offsets[i], constants[i].data(), constants[i].bytes());
-  }
-  return total == 0 ? Status() : upload(*context, out.small, gathered.data(), gathered.size());
 }
 
 // What must be equal for two constants to be the same, as far as that is found out fast.
@@ -91,15 +74,39 @@ Result<std::shared_ptr<const DeviceConstant>> shared_constant(const ContextPtr& 
   return std::shared_ptr<const DeviceConstant>(std::move(made));
 }
 
+// Places small constants behind each other, as one constant, and fills in their addresses. With the registry locked.
+Status upload_small(const ContextPtr& context, const std::vector<Tensor>& constants, DeviceConstants& out) {
+  std::vector<int64_t> offsets(constants.size(), -1);
+  int64_t total = 0;
+  for (std::size_t i = 0; i < constants.size(); ++i) {
+    if (constants[i].bytes() >= kLarge) continue;
+    offsets[i] = total;
+    total += round_up(static_cast<int64_t>(constants[i].bytes()), kDeviceAlignment);
+  }
+  if (total == 0) return {};
+  FUSEC_ASSIGN(Tensor gathered, Tensor::make(DType::u8, {total}));
+  auto* const bytes = static_cast<std::byte*>(gathered.data());
+  std::memset(bytes, 0, gathered.bytes());
+  for (std::size_t i = 0; i < constants.size(); ++i) {
+    if (offsets[i] >= 0 && constants[i].bytes() > 0)
+      std::memcpy(bytes + offsets[i], constants[i].data(), constants[i].bytes());
+  }
+  FUSEC_ASSIGN(std::shared_ptr<const DeviceConstant> all, shared_constant(context, gathered));
+  for (std::size_t i = 0; i < constants.size(); ++i)
+    if (offsets[i] >= 0) out.addresses[i] = all->memory.data() + offsets[i];
+  out.shared.push_back(std::move(all));
+  return {};
+}
+
 }  // namespace
 
 Result<DeviceConstants> upload_constants(const ContextPtr& context, std::vector<Tensor>& constants) {
   DeviceConstants out;
   out.addresses.resize(constants.size());
-  FUSEC_TRY(upload_small(context, constants, out));
   {
     const std::lock_guard lock(registry().mutex);
     std::erase_if(registry().constants, [](const auto& known) { return known.second.expired(); });
+    FUSEC_TRY(upload_small(context, constants, out));
     for (std::size_t i = 0; i < constants.size(); ++i) {
       if (constants[i].bytes() < kLarge) continue;
       FUSEC_ASSIGN(auto constant, shared_constant(context, constants[i]));

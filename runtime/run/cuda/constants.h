@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The constants of Programs in the memory of a GPU: large ones are there once for all Programs of the process.
+// The constants of Programs in the memory of a GPU: they are there once for all Programs of the process.
 #pragma once
 
 #include <memory>
@@ -10,21 +10,20 @@
 
 namespace fusec::runtime::cuda {
 
-// A constant of many bytes on the device.
+// A large constant on the device, or all small ones of a Program.
 struct DeviceConstant {
   Tensor host;  // the same bytes
   DeviceBuffer memory;
 };
 
 struct DeviceConstants {
-  std::vector<void*> addresses;                               // by index
-  DeviceBuffer small;                                         // the constants of few bytes, one behind the other
-  std::vector<std::shared_ptr<const DeviceConstant>> shared;  // the others
+  std::vector<void*> addresses;  // by index
+  std::vector<std::shared_ptr<const DeviceConstant>> shared;
 };
 
 // Uploads constants. A large one that another live Program has on this GPU with equal bytes is not uploaded again: its
 // memory is shared, and `constants` takes the host's memory of the other, so that weights that libraries pack are found
-// by their address. out_of_memory, device.
+// by their address. The small ones of a Program are shared together. out_of_memory, device.
 Result<DeviceConstants> upload_constants(const ContextPtr& context, std::vector<Tensor>& constants);
 
 }  // namespace fusec::runtime::cuda
