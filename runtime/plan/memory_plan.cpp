@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Assigns arena offsets by best fit, for several interval orders, and stops when one of them meets the lower bound.
-// Otherwise a bounded local search moves the intervals at the peak to earlier positions in the order. Optimal packing
-// is NP-hard, and for real networks one of the first orders usually meets the bound.
+// Otherwise a bounded random walk from each of these orders moves the intervals at the peak to earlier positions.
+// Optimal packing is NP-hard, and for real networks one of the first orders usually meets the bound.
 
 #include "runtime/plan/memory_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <numeric>
+#include <random>
+#include <utility>
 
 #include "fusec/dim.h"
 #include "runtime/device/host/memory.h"
@@ -18,9 +21,11 @@ namespace {
 
 using Order = std::vector<int>;
 
-// Interval visits that the walk may cost: a few tens of milliseconds.
-constexpr int64_t kWalkBudget = 20'000'000;
-constexpr int kWalkRounds = 400;
+// Interval visits that the walks may cost together: a few tens of milliseconds.
+constexpr int64_t kWalkBudget = 40'000'000;
+constexpr int kWalkRounds = 400;  // of each walk
+constexpr int kLostRounds = 12;   // without a better plan, before a walk goes back to its best one
+constexpr int kLongestMove = 8;   // a power of two, in positions
 
 bool overlap_in_time(const BufferInterval& a, const BufferInterval& b) {
   return a.first <= b.last && b.first <= a.last;
@@ -61,15 +66,21 @@ MemoryPlan place(const std::vector<BufferInterval>& intervals, const Order& orde
   return plan;
 }
 
-// A lower bound on the arena size of any plan.
-int64_t peak_of_sums(const std::vector<BufferInterval>& intervals) {
+struct Peak {
+  int64_t bytes = 0;  // a lower bound on the arena size of any plan
+  int step = 0;       // where intervals have so many together
+};
+
+Peak peak_of_sums(const std::vector<BufferInterval>& intervals) {
   std::map<int, int64_t> change;
   for (const BufferInterval& b : intervals) {
     change[b.first] += b.bytes;
     change[b.last + 1] -= b.bytes;
   }
-  int64_t sum = 0, peak = 0;
-  for (const auto& [step, bytes] : change) peak = std::max(peak, sum += bytes);
+  int64_t sum = 0;
+  Peak peak;
+  for (const auto& [step, bytes] : change)
+    if ((sum += bytes) > peak.bytes) peak = {sum, step};
   return peak;
 }
 
@@ -83,13 +94,19 @@ Order ordered_by(const std::vector<BufferInterval>& intervals,
   return order;
 }
 
-std::vector<Order> first_orders(const std::vector<BufferInterval>& intervals) {
+std::vector<Order> first_orders(const std::vector<BufferInterval>& intervals, const Peak& peak) {
   const auto size = [](const BufferInterval& b) { return static_cast<double>(b.bytes); };
   const auto length = [](const BufferInterval& b) { return static_cast<double>(b.last - b.first + 1); };
   return {ordered_by(intervals, [&](const BufferInterval& b) { return -size(b); }),
           ordered_by(intervals, [&](const BufferInterval& b) { return -size(b) * length(b); }),
           ordered_by(intervals, [&](const BufferInterval& b) { return static_cast<double>(b.first); }),
-          ordered_by(intervals, [&](const BufferInterval& b) { return -length(b); })};
+          ordered_by(intervals, [&](const BufferInterval& b) { return -length(b); }),
+          ordered_by(intervals, [&](const BufferInterval& b) { return -size(b) * std::sqrt(length(b)); }),
+          ordered_by(intervals, [&](const BufferInterval& b) { return -static_cast<double>(b.last); }),
+          ordered_by(intervals, [&](const BufferInterval& b) {
+            const bool at_peak = b.first <= peak.step && peak.step <= b.last;
+            return -size(b) - (at_peak ? static_cast<double>(peak.bytes) : 0);
+          })};
 }
 
 // Moves every interval that ends at the peak to a place `by` positions earlier.
@@ -101,6 +118,25 @@ void promote_peak(const std::vector<BufferInterval>& intervals, const MemoryPlan
     std::rotate(order.begin() + static_cast<std::ptrdiff_t>(to), order.begin() + static_cast<std::ptrdiff_t>(i),
                 order.begin() + static_cast<std::ptrdiff_t>(i + 1));
   }
+}
+
+// The best plan on a walk from the order.
+MemoryPlan walk(const std::vector<BufferInterval>& intervals, Order order, int rounds, int64_t bound,
+                std::minstd_rand& random) {
+  MemoryPlan best = place(intervals, order), current = best;
+  Order best_order = order;
+  for (int round = 0; round < rounds && best.arena_bytes > bound; ++round) {
+    promote_peak(intervals, current, order, std::size_t{1} << (random() / 64 % (kLongestMove + 1)));
+    current = place(intervals, order);
+    if (current.arena_bytes < best.arena_bytes) {
+      best = current;
+      best_order = order;
+    } else if (round % kLostRounds == kLostRounds - 1) {
+      order = best_order;
+      current = best;
+    }
+  }
+  return best;
 }
 
 // Sizes rounded up to the alignment.
@@ -119,32 +155,25 @@ std::vector<BufferInterval> rounded(std::span<const BufferInterval> intervals, i
 
 MemoryPlan plan_memory(std::span<const BufferInterval> input, int64_t alignment) {
   const std::vector<BufferInterval> intervals = rounded(input, alignment);
-  const int64_t bound = peak_of_sums(intervals);
+  const Peak peak = peak_of_sums(intervals);
   MemoryPlan best;
   best.arena_bytes = INT64_MAX;
-  Order best_order;
-  for (Order& order : first_orders(intervals)) {
+  std::vector<std::pair<int64_t, Order>> starts;
+  for (Order& order : first_orders(intervals, peak)) {
     MemoryPlan plan = place(intervals, order);
-    if (plan.arena_bytes >= best.arena_bytes) continue;
-    best = std::move(plan);
-    best_order = std::move(order);
-    if (best.arena_bytes == bound) return best;
+    starts.emplace_back(plan.arena_bytes, std::move(order));
+    if (plan.arena_bytes < best.arena_bytes) best = std::move(plan);
+    if (best.arena_bytes == peak.bytes) return best;
   }
+  std::stable_sort(starts.begin(), starts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   const auto n = static_cast<int64_t>(intervals.size());
-  const auto rounds = static_cast<int>(std::min<int64_t>(kWalkRounds, kWalkBudget / std::max<int64_t>(n * n, 1)));
-  MemoryPlan current = best;
-  Order order = best_order;
-  for (int round = 0; round < rounds && best.arena_bytes > bound; ++round) {
-    // Short and long moves alternate: the distance is a power of two of up to 2^15 positions.
-    promote_peak(intervals, current, order, std::size_t{1} << (round * 7 % 16));
-    current = place(intervals, order);
-    if (current.arena_bytes < best.arena_bytes) {
-      best = current;
-      best_order = order;
-    } else if (round % 40 == 39) {
-      order = best_order;
-      current = best;
-    }
+  const int64_t affordable = kWalkBudget / std::max<int64_t>(n * n * static_cast<int64_t>(starts.size()), 1);
+  const auto rounds = static_cast<int>(std::min<int64_t>(kWalkRounds, affordable));
+  std::minstd_rand random;
+  for (auto& [bytes, order] : starts) {
+    if (best.arena_bytes == peak.bytes) break;
+    MemoryPlan found = walk(intervals, std::move(order), rounds, peak.bytes, random);
+    if (found.arena_bytes < best.arena_bytes) best = std::move(found);
   }
   return best;
 }

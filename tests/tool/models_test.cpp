@@ -29,7 +29,7 @@ TEST_P(Models, LaunchesAndMemory) {
   EXPECT_EQ(j["ops"], GetParam().ops);
   EXPECT_LE(j["launches"], GetParam().most_launches);
   EXPECT_EQ(j["launches"], j["generated"].get<int64_t>() + j["library"].get<int64_t>());
-  EXPECT_LE(j["arena_bytes"].get<double>(), 1.1 * j["live_lower_bound_bytes"].get<double>());
+  EXPECT_LE(j["arena_bytes"].get<double>(), 1.05 * j["live_lower_bound_bytes"].get<double>());
   EXPECT_GT(j["live_lower_bound_bytes"].get<int64_t>(), 0);
 }
 
