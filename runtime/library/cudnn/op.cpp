@@ -49,6 +49,13 @@ class CudnnOp : public LibraryOp {
     const auto it = recipe_.alignments.find(static_cast<int>(arg));
     return it == recipe_.alignments.end() ? 1 : it->second;
   }
+  bool reads(std::size_t arg) const override {
+    return std::any_of(recipe_.steps.begin(), recipe_.steps.end(), [&](const PlanStep& step) {
+      return std::any_of(step.pointers.begin(), step.pointers.end(), [&](const PlanArg& p) {
+        return p.source == ArgSource::arg && p.arg == static_cast<int>(arg);
+      });
+    });
+  }
   std::string implementation() const override { return "cudnn " + recipe_.implementation; }
   std::size_t packed_bytes() const override { return recipe_.packed; }
 

@@ -64,6 +64,8 @@ class LibraryOp {
   // The address of args[arg] must be a multiple of this many bytes, a power of two that divides its BoundArg::offset.
   // Memory of the caller that is not sufficiently aligned is copied.
   virtual int64_t alignment(std::size_t /*arg*/) const { return 1; }
+  // Whether `run` looks at args[arg] at all: not at weights that it packed.
+  virtual bool reads(std::size_t /*arg*/) const { return true; }
   // Arguments with the output's shape and strides whose memory the output may reuse (args[i] == output at run), best
   // first: the operand of an epilogue add. `run` compares the addresses and works in both cases.
   virtual std::vector<int> may_alias() const { return {}; }

@@ -19,10 +19,6 @@ namespace {
 // most constants in common and not all, and uploading one takes as long as copying some hundred KiB.
 constexpr std::size_t kLarge = std::size_t{16} << 10;
 
-Status upload(const Context& context, const DeviceBuffer& to, const void* from, std::size_t bytes) {
-  return context.check(context.driver().cuMemcpyHtoD(to.address(), from, bytes), "cuMemcpyHtoD");
-}
-
 // What must be equal for two constants to be the same, as far as that is found out fast.
 struct Likeness {
   const Context* context;
@@ -59,19 +55,17 @@ bool is_same(const Tensor& a, const Tensor& b) {
 }
 
 // With the registry locked.
-Result<std::shared_ptr<const DeviceConstant>> shared_constant(const ContextPtr& context, const Tensor& constant) {
+std::shared_ptr<const DeviceConstant> shared_constant(const ContextPtr& context, const Tensor& constant) {
   auto& known = registry().constants;
   const Likeness likeness = likeness_of(*context, constant);
   const auto [begin, end] = known.equal_range(likeness);
   for (auto it = begin; it != end; ++it) {
     auto other = it->second.lock();
-    if (other && is_same(other->host, constant)) return other;
+    if (other && is_same(other->host(), constant)) return other;
   }
-  FUSEC_ASSIGN(DeviceBuffer memory, DeviceBuffer::make(context, static_cast<int64_t>(constant.bytes())));
-  FUSEC_TRY(upload(*context, memory, constant.data(), constant.bytes()));
-  auto made = std::make_shared<const DeviceConstant>(DeviceConstant{constant, std::move(memory)});
+  auto made = std::make_shared<const DeviceConstant>(constant);
   known.emplace(likeness, made);
-  return std::shared_ptr<const DeviceConstant>(std::move(made));
+  return made;
 }
 
 // Places small constants behind each other, as one constant, and fills in their addresses. With the registry locked.
@@ -91,28 +85,41 @@ Status upload_small(const ContextPtr& context, const std::vector<Tensor>& consta
     if (offsets[i] >= 0 && constants[i].bytes() > 0)
       std::memcpy(bytes + offsets[i], constants[i].data(), constants[i].bytes());
   }
-  FUSEC_ASSIGN(std::shared_ptr<const DeviceConstant> all, shared_constant(context, gathered));
+  std::shared_ptr<const DeviceConstant> all = shared_constant(context, gathered);
+  FUSEC_ASSIGN(void* const memory, all->address(context));
   for (std::size_t i = 0; i < constants.size(); ++i)
-    if (offsets[i] >= 0) out.addresses[i] = all->memory.data() + offsets[i];
+    if (offsets[i] >= 0) out.addresses[i] = static_cast<std::byte*>(memory) + offsets[i];
   out.shared.push_back(std::move(all));
   return {};
 }
 
 }  // namespace
 
-Result<DeviceConstants> upload_constants(const ContextPtr& context, std::vector<Tensor>& constants) {
+Result<void*> DeviceConstant::address(const ContextPtr& context) const {
+  const std::lock_guard lock(mutex_);
+  if (memory_.address() != 0) return static_cast<void*>(memory_.data());
+  FUSEC_ASSIGN(DeviceBuffer memory, DeviceBuffer::make(context, static_cast<int64_t>(host_.bytes())));
+  const CUresult result = context->driver().cuMemcpyHtoD(memory.address(), host_.data(), host_.bytes());
+  FUSEC_TRY(context->check(result, "cuMemcpyHtoD"));
+  memory_ = std::move(memory);
+  return static_cast<void*>(memory_.data());
+}
+
+Result<DeviceConstants> upload_constants(const ContextPtr& context, std::vector<Tensor>& constants,
+                                         const std::vector<bool>& is_later) {
   DeviceConstants out;
   out.addresses.resize(constants.size());
+  out.shared.resize(constants.size());
   {
     const std::lock_guard lock(registry().mutex);
     std::erase_if(registry().constants, [](const auto& known) { return known.second.expired(); });
     FUSEC_TRY(upload_small(context, constants, out));
     for (std::size_t i = 0; i < constants.size(); ++i) {
       if (constants[i].bytes() < kLarge) continue;
-      FUSEC_ASSIGN(auto constant, shared_constant(context, constants[i]));
-      constants[i] = constant->host;
-      out.addresses[i] = constant->memory.data();
-      out.shared.push_back(std::move(constant));
+      out.shared[i] = shared_constant(context, constants[i]);
+      constants[i] = out.shared[i]->host();
+      if (is_later[i]) continue;
+      FUSEC_ASSIGN(out.addresses[i], out.shared[i]->address(context));
     }
   }
   if (constants.empty()) return out;

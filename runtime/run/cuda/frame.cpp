@@ -39,6 +39,31 @@ Result<bool> RunMemory::reserve(const ContextPtr& context, const Plan& plan) {
   return arena_moved || status_moved || seen_moved;
 }
 
+Result<std::unique_ptr<Frame>> Frame::make(ContextPtr context, PlanPtr plan, const RunMemory& memory,
+                                           DeviceBuffer kept) {
+  std::unique_ptr<Frame> frame(new Frame(std::move(context), std::move(plan), memory, std::move(kept)));
+  FUSEC_TRY(frame->upload_later());
+  return frame;
+}
+
+// Of the constants that link left out, those that a launch reads.
+Status Frame::upload_later() {
+  const DeviceConstants& constants = static_cast<const Program&>(*plan_->loaded->device).constants;
+  bool uploads = false;
+  for (const Launch& launch : plan_->launches) {
+    for (uint32_t a = 0; a < launch.args; ++a) {
+      const Address& from = plan_->args[launch.first_arg + a];
+      if (from.base != Base::constant || constants_[from.ordinal] != nullptr) continue;
+      if (launch.op != nullptr && !launch.op->reads(a)) continue;
+      FUSEC_ASSIGN(void* const memory, constants.shared[from.ordinal]->address(context_));
+      args_[launch.first_arg + a] = static_cast<std::byte*>(memory) + from.bytes;
+      uploads = true;
+    }
+  }
+  // A copy from pageable memory may return before the device has finished it.
+  return uploads ? context_->check(context_->driver().cuStreamSynchronize(nullptr), "cuStreamSynchronize") : Status();
+}
+
 Frame::Frame(ContextPtr context, PlanPtr plan, const RunMemory& memory, DeviceBuffer kept)
     : context_(std::move(context)),
       plan_(std::move(plan)),
@@ -53,7 +78,8 @@ Frame::Frame(ContextPtr context, PlanPtr plan, const RunMemory& memory, DeviceBu
     if (to.base == Base::input || to.base == Base::output) {
       fixups_.push_back({i, to});
     } else {
-      args_[i] = static_cast<std::byte*>(base(to, {}, {})) + to.bytes;
+      void* const from = base(to, {}, {});
+      args_[i] = from != nullptr ? static_cast<std::byte*>(from) + to.bytes : nullptr;
     }
   }
   for (std::size_t i = 0; i < plan_->launches.size(); ++i) {

@@ -57,8 +57,9 @@ struct RunMemory {
 
 class Frame {
  public:
-  // kept: memory for the plan's kept values.
-  Frame(ContextPtr context, PlanPtr plan, const RunMemory& memory, DeviceBuffer kept);
+  // kept: memory for the plan's kept values. Uploads the constants that only now are known to be read.
+  static Result<std::unique_ptr<Frame>> make(ContextPtr context, PlanPtr plan, const RunMemory& memory,
+                                             DeviceBuffer kept);
 
   const Plan& plan() const { return *plan_; }
   // The memory of the kept values, of a Frame that runs no more.
@@ -76,6 +77,9 @@ class Frame {
   Status check_indices() const;
 
  private:
+  Frame(ContextPtr context, PlanPtr plan, const RunMemory& memory, DeviceBuffer kept);
+  Status upload_later();
+
   struct Fixup {
     uint32_t arg = 0;
     Address to;

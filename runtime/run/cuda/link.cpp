@@ -94,6 +94,32 @@ LoadKernel load_later(const ContextPtr& context) {
   };
 }
 
+// By index: whether only convolutions read the constant, as their filter. Many calls pack it, and read that alone.
+std::vector<bool> filters_alone(const ir::Program& program) {
+  constexpr std::size_t kFilter = 1;
+  std::vector<bool> as_filter(program.constants.size()), otherwise(program.constants.size());
+  const auto mark = [&](std::vector<bool>& list, ir::AllocId id) {
+    const ir::Allocation& alloc = program.allocs[id];
+    if (alloc.kind == ir::AllocKind::constant) list[alloc.ordinal] = true;
+  };
+  const auto visit = [&](const ir::Step& step) {
+    if (const auto* launch = std::get_if<ir::KernelStep>(&step.v)) {
+      for (const ir::View& view : launch->args) mark(otherwise, view.alloc);
+    } else {
+      const auto& call = std::get<ir::LibraryStep>(step.v);
+      for (std::size_t i = 0; i < call.args.size(); ++i)
+        mark(call.op == ir::TensorOp::conv && i == kFilter ? as_filter : otherwise, call.args[i].alloc);
+    }
+  };
+  for (const ir::Slot& slot : program.slots)
+    for (const ir::Variant& variant : slot.variants)
+      for (const auto& candidate : variant.candidates)
+        for (const ir::Step& step : candidate.steps) visit(step);
+  for (const ir::AllocId id : program.outputs) mark(otherwise, id);
+  for (std::size_t i = 0; i < as_filter.size(); ++i) as_filter[i] = as_filter[i] && !otherwise[i];
+  return as_filter;
+}
+
 double milliseconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
@@ -131,7 +157,8 @@ Result<std::shared_ptr<const LoadedProgram>> link(ir::Program program, const Art
     loaded->kernels[id] = *std::move(kernel);
   }
   const Clock::time_point start = Clock::now();
-  Result<DeviceConstants> constants = upload_constants(device->context, loaded->program.constants);
+  Result<DeviceConstants> constants =
+      upload_constants(device->context, loaded->program.constants, filters_alone(loaded->program));
   if (!constants.ok()) {
     return std::move(constants).status().with_note("while moving the model's constants to " + device->context->name());
   }

@@ -19,7 +19,7 @@ class PlanOp final : public LibraryOp {
     op->inputs_ = plan->inputs.size(), op->outputs_ = plan->outputs.size();
     DeviceBuffer kept;
     FUSEC_TRY(grow(kept, context, plan->kept_bytes).status());
-    op->frame_ = std::make_unique<Frame>(context, std::move(plan), op->memory_, std::move(kept));
+    FUSEC_ASSIGN(op->frame_, Frame::make(context, std::move(plan), op->memory_, std::move(kept)));
     return std::unique_ptr<LibraryOp>(std::move(op));
   }
 

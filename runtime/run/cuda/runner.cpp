@@ -91,7 +91,7 @@ class GpuRunner final : public Runner {
     if (keeps) {
       DeviceBuffer kept = old.frame->give_kept();
       old.frame.reset();  // it would be made anew
-      next->frame = std::make_unique<Frame>(context_, plan, memory_, std::move(kept));
+      FUSEC_ASSIGN(next->frame, Frame::make(context_, plan, memory_, std::move(kept)));
       next->generation = generation_;
     } else {
       FUSEC_TRY(renew(*next));
@@ -173,7 +173,7 @@ class GpuRunner final : public Runner {
     FUSEC_TRY(moved.status());
     DeviceBuffer kept;
     FUSEC_TRY(grow(kept, context_, state.plan->kept_bytes).status());
-    auto frame = std::make_unique<Frame>(context_, state.plan, memory_, std::move(kept));
+    FUSEC_ASSIGN(std::unique_ptr<Frame> frame, Frame::make(context_, state.plan, memory_, std::move(kept)));
     FUSEC_TRY(frame->make_kept(stream_.get()));
     state.frame = std::move(frame);
     state.generation = generation_;
