@@ -57,6 +57,23 @@ inline bool run_on(ir::Graph& g, const std::string& pass, const Target& target, 
 // One unit in the last place of 16-bit types, which both sides round to once; a few of f32, whose sums differ in order.
 inline double tolerance(DType dtype) { return dtype == DType::f32 ? 2e-6 : dtype == DType::f16 ? 0x1p-10 : 0x1p-7; }
 
+// Both graphs give one result for an input of that shape.
+inline void expect_results(const ir::Graph& before, const ir::Graph& after, DType dtype,
+                           const std::vector<int64_t>& shape) {
+  const std::vector<Tensor> inputs{*ir::random_tensor(dtype, shape, 3)};
+  const auto want = ir::evaluate(before, inputs), got = ir::evaluate(after, inputs);
+  EXPECT_TRUE(want.ok() && got.ok()) << want.status().str() << got.status().str();
+  if (!want.ok() || !got.ok()) return;
+  EXPECT_EQ((*want)[0].shape(), (*got)[0].shape());
+  for (int64_t i = 0; i < (*want)[0].num_elements(); ++i) {
+    const auto at = [&](const Tensor& t) {
+      return ir::load_double(dtype, t.as<char>() + i * static_cast<int64_t>(size_of(dtype)));
+    };
+    const double w = at((*want)[0]);
+    EXPECT_NEAR(at((*got)[0]), w, tolerance(dtype) * (std::abs(w) + 1)) << i << "\n" << ir::print(before);
+  }
+}
+
 // The graph after the pass, which must change it for sm_75 and keep its results.
 inline ir::Graph expect_same(const std::string& pass, const Conv& c) {
   const ir::Graph before = make_graph(c);
@@ -66,18 +83,7 @@ inline ir::Graph expect_same(const std::string& pass, const Conv& c) {
   std::vector<int64_t> shape{2};
   shape.insert(shape.end(), c.in.begin(), c.in.end());
   shape.push_back(c.channels);
-  const std::vector<Tensor> inputs{*ir::random_tensor(c.dtype, shape, 3)};
-  const auto want = ir::evaluate(before, inputs), got = ir::evaluate(after, inputs);
-  EXPECT_TRUE(want.ok() && got.ok()) << want.status().str() << got.status().str();
-  if (!want.ok() || !got.ok()) return after;
-  EXPECT_EQ((*want)[0].shape(), (*got)[0].shape());
-  for (int64_t i = 0; i < (*want)[0].num_elements(); ++i) {
-    const auto at = [&](const Tensor& t) {
-      return ir::load_double(c.dtype, t.as<char>() + i * static_cast<int64_t>(size_of(c.dtype)));
-    };
-    const double w = at((*want)[0]);
-    EXPECT_NEAR(at((*got)[0]), w, tolerance(c.dtype) * (std::abs(w) + 1)) << i << "\n" << ir::print(before);
-  }
+  expect_results(before, after, c.dtype, shape);
   return after;
 }
 

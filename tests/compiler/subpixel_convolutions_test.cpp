@@ -67,18 +67,7 @@ bool same(const Spread& c) {
   after = compact(after);
   std::vector<int64_t> shape{2, c.channels};
   shape.insert(shape.end(), c.in.begin(), c.in.end());
-  const std::vector<Tensor> inputs{*ir::random_tensor(c.dtype, shape, 3)};
-  const auto want = ir::evaluate(before, inputs), got = ir::evaluate(after, inputs);
-  EXPECT_TRUE(want.ok() && got.ok()) << want.status().str() << got.status().str();
-  if (!want.ok() || !got.ok()) return true;
-  EXPECT_EQ((*want)[0].shape(), (*got)[0].shape());
-  for (int64_t i = 0; i < (*want)[0].num_elements(); ++i) {
-    const auto at = [&](const Tensor& t) {
-      return ir::load_double(c.dtype, t.as<char>() + i * static_cast<int64_t>(size_of(c.dtype)));
-    };
-    const double w = at((*want)[0]);
-    EXPECT_NEAR(at((*got)[0]), w, tolerance(c.dtype) * (std::abs(w) + 1)) << i << "\n" << ir::print(before);
-  }
+  expect_results(before, after, c.dtype, shape);
   return true;
 }
 
