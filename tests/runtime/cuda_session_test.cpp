@@ -17,7 +17,6 @@ namespace fusec::cuda_session_test {
 namespace {
 
 using runtime::cuda::GraphCache;
-using runtime_test::add;
 using runtime_test::add_one;
 using runtime_test::FakeDriver;
 using runtime_test::flat;
@@ -574,66 +573,6 @@ TEST(CudaSession, ALibraryThatCannotBeCapturedRunsPlainlyAfterOneWarning) {
     for (const std::string& text : warnings) {
       EXPECT_EQ(text,
                 "a plan runs without a CUDA graph: device: no memory under capture; while launching step 'library'");
-    }
-  }
-}
-
-// A convolution that yields its input if it has packed its filter, else the first elements of the filter.
-class FilterOp final : public runtime::LibraryOp {
- public:
-  explicit FilterOp(bool packs) : packs_(packs) {}
-  Status run(void* const* args, void*, const runtime::ExecContext& context) const override {
-    EXPECT_EQ(args[1] == nullptr, packs_);
-    EXPECT_EQ(
-        (**runtime::cuda::driver())
-            .cuMemcpyDtoDAsync(runtime::cuda::address_of(args[2]), runtime::cuda::address_of(args[packs_ ? 0 : 1]), 16,
-                               static_cast<CUstream>(context.stream)),
-        CUDA_SUCCESS);
-    return {};
-  }
-  bool reads(std::size_t arg) const override { return arg != 1 || !packs_; }
-  std::string implementation() const override { return "fake"; }
-
- private:
-  bool packs_;
-};
-class FilterLibrary final : public runtime::Library {
- public:
-  explicit FilterLibrary(bool packs) : packs_(packs) {}
-  std::string name() const override { return "fake"; }
-  std::optional<std::string> get_unsupported_reason(const ir::LibraryStep&) const override { return std::nullopt; }
-  Result<std::unique_ptr<runtime::LibraryOp>> bind(const runtime::LibraryCall&) override {
-    return std::unique_ptr<runtime::LibraryOp>(std::make_unique<FilterOp>(packs_));
-  }
-
- private:
-  bool packs_;
-};
-
-TEST(CudaSession, FiltersGoUpWhenACallReadsThem) {
-  for (const bool packs : {true, false}) {
-    for (const bool is_read_elsewhere : {false, true}) {
-      FakeDriver fake;
-      ProgramBuilder b;
-      const ir::AllocId x = b.input("x"), t = b.temporary(), y = b.output("y");
-      const ir::AllocId w = b.constant(std::vector<float>(5000, 7));
-      ir::LibraryStep call;
-      call.op = ir::TensorOp::conv;
-      call.args = {flat(x), flat(w, 5000), flat(t)};
-      b.slot({ProgramBuilder::variant({}, {{call, "library"}})});
-      const auto kernel = b.kernel({"k", 2, 1, runtime_test::add, {}, 0, false, {}});
-      b.launch(kernel, {flat(t), is_read_elsewhere ? flat(w, 4) : flat(x), flat(y)});
-      const Engine engine = *gpu_engine(b, fake, {}, {std::make_shared<FilterLibrary>(packs)});
-      EXPECT_EQ(fake.count("cuMemcpyHtoD"), is_read_elsewhere ? 1 : 0);
-      if (packs && is_read_elsewhere) continue;  // the call is given the address then
-      Session session = *Session::create(engine);
-      const Tensor in = host(iota(4));
-      for (int run = 0; run < 3; ++run) {
-        const auto out = session.run(std::span(&in, 1));
-        ASSERT_TRUE(out.ok()) << out.status().str();
-        EXPECT_EQ((*out)[0].as<float>()[3], (packs ? 3 : 7) + (is_read_elsewhere ? 7 : 3));
-      }
-      EXPECT_EQ(fake.count("cuMemcpyHtoD"), packs ? 0 : 1);
     }
   }
 }

@@ -139,6 +139,29 @@ TEST_F(PackageTest, BesideCodeOfOneArchitectureLiesOtherCode) {
   EXPECT_THAT(ptx_of("sm_100"), AllOf(HasSubstr(".target sm_90"), Not(HasSubstr(".target sm_90a"))));
 }
 
+TEST_F(PackageTest, LimitsOfSymbolsAreKept) {
+  const auto graph = ir::parse_graph(R"(graph @main(%x: f32[S]) limits(S = 3) {
+  %0 = neg %x: f32[S]
+  return %0 as "y"
+}
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status().str();
+  const Model model = ir::make_model(*graph);
+  ASSERT_TRUE(write_package(model, std::vector<std::string>{"cpu:x86-64-v2"}, path(), options_).ok());
+  const Engine compiled = *Engine::compile(model, options_), loaded = *Engine::load(*Package::open(path()), options_);
+  for (const Engine& engine : {compiled, loaded}) {
+    Session session = *Session::create(engine);
+    for (const int64_t length : {3, 4}) {
+      const Tensor x = *ir::random_tensor(DType::f32, {length}, 1);
+      const auto out = session.run(std::span(&x, 1));
+      EXPECT_EQ(out.ok(), length == 3);
+      if (!out.ok()) {
+        EXPECT_THAT(out.status().str(), HasSubstr("input 'x' of type f32[S]: axis 0 must be at most 3, given is 4"));
+      }
+    }
+  }
+}
+
 TEST_F(PackageTest, EveryChangedByteIsSeen) {
   ASSERT_TRUE(write({"cpu:x86-64-v2"}).ok());
   std::vector<char> bytes = read_bytes(path());

@@ -111,9 +111,11 @@ void Builder::check_size(const ir::Type& type) const {
 }
 
 Val Builder::emit(ir::Op op, const std::vector<Val>& inputs, ir::Attrs attrs) {
-  const ir::Attrs given = attrs;
-  for (const auto& [name, value] : given.items())
-    if (const auto* dims = std::get_if<Shape>(&value)) attrs.set(name, assumed(*dims));
+  if (!assumptions_->most.empty()) {
+    const ir::Attrs given = attrs;
+    for (const auto& [name, value] : given.items())
+      if (const auto* dims = std::get_if<Shape>(&value)) attrs.set(name, assumed(*dims));
+  }
   ir::Type type = checked_type(op, inputs, attrs);
   if (std::optional<Val> folded = fold_data(op, inputs, attrs, type)) return *folded;
   if (std::optional<Val> folded = fold_dims(op, inputs, attrs, type)) return *folded;
