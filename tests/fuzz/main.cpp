@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fuzz_graphs: random graphs, compiled and evaluated.
+#include <execinfo.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -174,6 +175,30 @@ void report(const Settings& s, const Case& c, const Outcome& outcome) {
   std::fflush(stdout);
 }
 
+#ifndef __SANITIZE_ADDRESS__
+// Prints the calls that lead to a crash; the signal then ends the process as if there were no handler.
+void print_stack(int) {
+  void* frames[64];
+  backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
+}
+
+void print_stack_of_crashes() {
+  void* frame = nullptr;
+  backtrace(&frame, 1);  // loads what it needs, which a handler must not
+  static char stack[1 << 16];
+  stack_t other{};
+  other.ss_sp = stack;
+  other.ss_size = sizeof stack;
+  sigaltstack(&other, nullptr);
+  struct sigaction action {};
+  action.sa_handler = print_stack;
+  action.sa_flags = SA_ONSTACK | static_cast<int>(SA_RESETHAND);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigaction(signal, &action, nullptr);
+}
+#else
+void print_stack_of_crashes() {}
+#endif
+
 // Cases job, job + jobs, ... from where it stands, until one fails. What fails is left to the supervisor, whose
 // children have no threads of earlier cases to wait for.
 void work(const Settings& s, Totals& totals, int job) {
@@ -203,6 +228,7 @@ void supervise(const Settings& s, Totals& totals, int job) {
   while (totals.next[job] < s.count && !totals.stop) {
     const pid_t child = fork();
     if (child == 0) {
+      print_stack_of_crashes();
       work(s, totals, job);
       std::fflush(stdout);
       _exit(0);
