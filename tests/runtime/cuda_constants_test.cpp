@@ -79,6 +79,24 @@ TEST(CudaConstants, FiltersGoUpWhenACallReadsThem) {
   }
 }
 
+TEST(CudaConstants, AModelWhoseConstantsAreAllEmptyRuns) {
+  FakeDriver fake;
+  ProgramBuilder b;
+  const ir::AllocId x = b.input("x"), y = b.output("y"), w = b.constant({});
+  const auto copy = [](const codegen::HostArgs* args, int64_t begin, int64_t end, void*) {
+    for (int64_t i = begin; i < end; ++i)
+      static_cast<float*>(args->buffers[2])[i] = static_cast<const float*>(args->buffers[0])[i];
+  };
+  b.launch(b.kernel({"k", 2, 1, copy, {}, 0, false, {}}), {flat(x), flat(w, 0), flat(y)});
+  const Engine engine = *gpu_engine(b, fake);
+  Session session = *Session::create(engine);
+  Tensor in = *Tensor::make(DType::f32, {4});
+  std::iota(in.as<float>(), in.as<float>() + 4, 0.0f);
+  const auto out = session.run(std::span(&in, 1));
+  ASSERT_TRUE(out.ok()) << out.status().str();
+  EXPECT_EQ((*out)[0].as<float>()[3], 3);
+}
+
 }  // namespace
 }  // namespace fusec::cuda_constants_test
 #endif

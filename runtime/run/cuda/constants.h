@@ -27,7 +27,7 @@ class DeviceConstant {
 };
 
 struct DeviceConstants {
-  std::vector<void*> addresses;                               // by index; null: it is uploaded when a Plan reads it
+  std::vector<void*> addresses;                               // by index; null: uploaded when a Plan reads it, or empty
   std::vector<std::shared_ptr<const DeviceConstant>> shared;  // by index, null for small ones; then all small ones
 };
 

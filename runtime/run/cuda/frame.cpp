@@ -46,7 +46,7 @@ Result<std::unique_ptr<Frame>> Frame::make(ContextPtr context, PlanPtr plan, con
   return frame;
 }
 
-// Of the constants that link left out, those that a launch reads.
+// Of the constants that link left out, those that a launch reads. Constants without elements have no address.
 Status Frame::upload_later() {
   const DeviceConstants& constants = static_cast<const Program&>(*plan_->loaded->device).constants;
   bool uploads = false;
@@ -54,6 +54,7 @@ Status Frame::upload_later() {
     for (uint32_t a = 0; a < launch.args; ++a) {
       const Address& from = plan_->args[launch.first_arg + a];
       if (from.base != Base::constant || constants_[from.ordinal] != nullptr) continue;
+      if (constants.shared[from.ordinal] == nullptr) continue;
       if (launch.op != nullptr && !launch.op->reads(a)) continue;
       FUSEC_ASSIGN(void* const memory, constants.shared[from.ordinal]->address(context_));
       args_[launch.first_arg + a] = static_cast<std::byte*>(memory) + from.bytes;
