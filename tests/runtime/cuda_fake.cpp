@@ -20,6 +20,8 @@ using Ops = std::vector<Op>;
 struct FakeStream {
   bool capturing = false, broken = false;
   Ops recorded;
+  FakeStream* capture = nullptr;  // of the stream that began the capture which an event drew this one into
+  bool open = false;              // the other does not wait for what was recorded last
 };
 struct FakeFunction {
   std::string name;
@@ -30,8 +32,8 @@ struct FakeLibrary {
   std::string name;
   std::list<FakeFunction> functions;
 };
-struct Handle {
-  int unused = 0;
+struct FakeEvent {
+  FakeStream* recorded_in = nullptr;
 };
 
 FakeDriver* active = nullptr;
@@ -46,7 +48,7 @@ struct FakeDriver::Impl {
   FakeDriver& fake;
   std::set<void*> device, pinned;
   std::set<FakeStream*> streams;
-  std::set<Handle*> events;
+  std::set<FakeEvent*> events;
   std::set<Ops*> graphs, execs;
   std::set<FakeLibrary*> libraries;
   FakeStream default_stream;
@@ -75,7 +77,10 @@ struct FakeDriver::Impl {
   }
   CUresult submit(CUstream handle, Op op) {
     FakeStream& s = stream(handle);
-    if (s.capturing) {
+    if (s.capture != nullptr) {
+      s.open = true;
+      s.capture->recorded.push_back(std::move(op));
+    } else if (s.capturing) {
       s.recorded.push_back(std::move(op));
     } else {
       op();
@@ -311,25 +316,39 @@ void fill_streams(runtime::cuda::Driver& d) {
   d.cuStreamWaitEvent = [](CUstream stream, CUevent event, unsigned) {
     FAKE_ENTER("cuStreamWaitEvent")
     active->waits.push_back(stream);
-    EXPECT_TRUE(impl().events.count(reinterpret_cast<Handle*>(event)));
+    auto* const e = reinterpret_cast<FakeEvent*>(event);
+    EXPECT_TRUE(impl().events.count(e));
+    FakeStream& waiting = impl().stream(stream);
+    FakeStream* const from = e->recorded_in;
+    if (from == nullptr) return CUDA_SUCCESS;
+    if (from->capturing && &waiting != from) {
+      waiting.capture = from;
+      waiting.open = true;
+    } else if (from->capture == &waiting) {
+      from->open = false;
+    }
     return CUDA_SUCCESS;
   };
   d.cuEventCreate = [](CUevent* event, unsigned) {
     FAKE_ENTER_ALONE("cuEventCreate")
-    auto* const made = new Handle;
+    auto* const made = new FakeEvent;
     impl().events.insert(made);
     *event = reinterpret_cast<CUevent>(made);
     return CUDA_SUCCESS;
   };
   d.cuEventDestroy = [](CUevent event) {
     const std::lock_guard lock(mutex);
-    auto* const e = reinterpret_cast<Handle*>(event);
+    auto* const e = reinterpret_cast<FakeEvent*>(event);
     EXPECT_EQ(impl().events.erase(e), 1u);
     delete e;
     return CUDA_SUCCESS;
   };
-  d.cuEventRecord = [](CUevent, CUstream) {
+  d.cuEventRecord = [](CUevent event, CUstream stream) {
     FAKE_ENTER("cuEventRecord")
+    auto* const e = reinterpret_cast<FakeEvent*>(event);
+    EXPECT_TRUE(impl().events.count(e));
+    FakeStream& s = impl().stream(stream);
+    e->recorded_in = s.capturing || s.capture != nullptr ? &s : nullptr;
     return CUDA_SUCCESS;
   };
   d.cuEventSynchronize = [](CUevent) {
@@ -361,7 +380,14 @@ void fill_graphs(runtime::cuda::Driver& d) {
     s.capturing = false;  // whatever is answered
     captured_here = nullptr;
     *graph = nullptr;
+    bool open = false;
+    for (FakeStream* branch : impl().streams) {
+      if (branch->capture != &s) continue;
+      open = open || branch->open;
+      branch->capture = nullptr;
+    }
     if (CUresult r = impl().enter("cuStreamEndCapture"); r != CUDA_SUCCESS) return r;
+    if (open) return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     if (s.broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     auto* const made = new Ops(std::move(s.recorded));
     impl().graphs.insert(made);
@@ -507,7 +533,7 @@ FakeDriver::~FakeDriver() {
   for (void* data : impl->device) std::free(data);
   for (void* data : impl->pinned) std::free(data);
   for (FakeStream* stream : impl->streams) delete stream;
-  for (Handle* event : impl->events) delete event;
+  for (FakeEvent* event : impl->events) delete event;
   for (Ops* graph : impl->graphs) delete graph;
   for (Ops* graph : impl->execs) delete graph;
   for (FakeLibrary* library : impl->libraries) delete library;

@@ -42,13 +42,16 @@ class CublasLtOp : public LibraryOp {
 
   Status run(void* const* args, void* workspace, const ExecContext& context) const override {
     for (const Chosen& chosen : chosen_) {
-      for (const cublaslt::Offsets& offsets : chosen.gemm.calls) {
-        const cublaslt::Addresses at = addresses(chosen.gemm, offsets, args, workspace, context.stream);
-        const bool wide = is_wide(at.a) && is_wide(at.b) && is_wide(at.c) && is_wide(at.out) && is_wide(at.bias);
-        FUSEC_TRY(cublaslt::run(*handle_, chosen.gemm, wide ? chosen.wide : chosen.narrow, at));
-      }
+      for (const cublaslt::Offsets& offsets : chosen.gemm.calls)
+        FUSEC_TRY(run_at(chosen, offsets, args, workspace, context));
     }
     return {};
+  }
+  // Where a bias is a product of its own, it comes before the others.
+  std::size_t calls() const override { return chosen_.size() == 1 ? chosen_[0].gemm.calls.size() : 1; }
+  Status run_call(std::size_t call, void* const* args, void* workspace, const ExecContext& context) const override {
+    return calls() == 1 ? run(args, workspace, context)
+                        : run_at(chosen_[0], chosen_[0].gemm.calls[call], args, workspace, context);
   }
 
   std::size_t workspace_bytes() const override { return limited_bytes() == 0 ? 0 : limited_bytes() + kDeviceAlignment; }
@@ -66,6 +69,13 @@ class CublasLtOp : public LibraryOp {
 
  private:
   static constexpr std::size_t kDeviceAlignment = 256;
+
+  Status run_at(const Chosen& chosen, const cublaslt::Offsets& offsets, void* const* args, void* workspace,
+                const ExecContext& context) const {
+    const cublaslt::Addresses at = addresses(chosen.gemm, offsets, args, workspace, context.stream);
+    const bool wide = is_wide(at.a) && is_wide(at.b) && is_wide(at.c) && is_wide(at.out) && is_wide(at.bias);
+    return cublaslt::run(*handle_, chosen.gemm, wide ? chosen.wide : chosen.narrow, at);
+  }
 
   const void* at(const cublaslt::Matrix& matrix, int64_t offset, void* const* args) const {
     if (matrix.arg < 0) return nullptr;
@@ -227,12 +237,15 @@ class CublasLtLibrary : public Library {
   // cuBLASLt's own choice within this library's workspace, then what it lists for the most workspace, so that an
   // algorithm is listed under every limit that it keeps to.
   std::vector<LtAlgorithm> list(const Gemm& gemm) const {
-    std::vector<LtAlgorithm> out = find_algorithms(*handle_, gemm, {workspace_, kWide}, 1);
+    std::vector<LtAlgorithm> out = find_algorithms(*handle_, gemm, {limit(gemm, workspace_), kWide}, 1);
     const std::string own = out.empty() ? "" : make_id(*handle_, out[0]);
-    for (LtAlgorithm& algo : find_algorithms(*handle_, gemm, {kWorkspace, kWide}, kMaxAlgorithms))
+    for (LtAlgorithm& algo : find_algorithms(*handle_, gemm, {limit(gemm, kWorkspace), kWide}, kMaxAlgorithms))
       if (make_id(*handle_, algo) != own) out.push_back(std::move(algo));
     return out;
   }
+
+  // Calls that may run side by side have no workspace.
+  static std::size_t limit(const Gemm& gemm, std::size_t workspace) { return gemm.calls.size() > 1 ? 0 : workspace; }
 
   Result<std::vector<Chosen>> choose(const cublaslt::Matmuls& plan, const std::vector<int>& shared) const {
     std::vector<Chosen> out;
@@ -258,7 +271,7 @@ class CublasLtLibrary : public Library {
 
   // cuBLASLt's choice for addresses of this alignment.
   Result<LtAlgorithm> find(const Gemm& gemm, const std::vector<int>& shared, std::size_t alignment) const {
-    const cublaslt::Limits limits{workspace_, alignment, rules_.batch_invariant};
+    const cublaslt::Limits limits{limit(gemm, workspace_), alignment, rules_.batch_invariant};
     if (!rules_.batch_invariant) {
       std::vector<LtAlgorithm> found = find_algorithms(*handle_, gemm, limits, 1);
       if (found.empty()) return Status(StatusCode::unsupported, "cuBLASLt has no algorithm for it");
@@ -267,7 +280,7 @@ class CublasLtLibrary : public Library {
     const std::vector<LtAlgorithm> found = find_algorithms(*handle_, of_any_batch(gemm, shared), limits, 1);
     if (found.empty()) return Status(StatusCode::unsupported, "cuBLASLt has no algorithm for it in every batch");
     auto checked = check_algorithm(*handle_, gemm, found[0]);
-    if (checked.ok() && checked->workspace <= workspace_) return checked;
+    if (checked.ok() && checked->workspace <= limits.workspace) return checked;
     return Status(StatusCode::invalid_argument,
                   "batch-invariant mode: cuBLASLt's algorithm for many samples does not serve this batch" +
                       (checked.ok() ? std::string(": it takes more workspace") : ": " + checked.status().message()) +

@@ -43,7 +43,16 @@ Result<std::unique_ptr<Frame>> Frame::make(ContextPtr context, PlanPtr plan, con
                                            DeviceBuffer kept) {
   std::unique_ptr<Frame> frame(new Frame(std::move(context), std::move(plan), memory, std::move(kept)));
   FUSEC_TRY(frame->upload_later());
+  FUSEC_TRY(frame->make_branches());
   return frame;
+}
+
+Status Frame::make_branches() {
+  std::size_t calls = 1;
+  for (const Launch& launch : plan_->launches)
+    if (launch.op != nullptr) calls = std::max(calls, launch.op->calls());
+  FUSEC_ASSIGN(branches_, Branches::make(context_, calls));
+  return {};
 }
 
 // Of the constants that link left out, those that a launch reads. Constants without elements have no address.
@@ -143,9 +152,11 @@ Status Frame::launch_phase(const Launch& launch, const PhaseLaunch& phase, CUstr
 
 Status Frame::launch(const Launch& launch, CUstream stream) {
   if (launch.op != nullptr) {
-    behind_launch_ = launch.op->next_may_start_early();
-    return launch.op->run(args_.data() + launch.first_arg, launch.workspace >= 0 ? arena_ + launch.workspace : nullptr,
-                          {1, stream});
+    void* const* const args = args_.data() + launch.first_arg;
+    void* const workspace = launch.workspace >= 0 ? arena_ + launch.workspace : nullptr;
+    behind_launch_ = launch.op->next_may_start_early() && launch.op->calls() == 1;
+    if (launch.op->calls() > 1) return branches_.run(*launch.op, args, workspace, stream);
+    return launch.op->run(args, workspace, {1, stream});
   }
   for (uint32_t p = launch.first_phase; p < launch.first_phase + launch.phases; ++p) {
     FUSEC_TRY(launch_phase(launch, plan_->phases[p], stream));

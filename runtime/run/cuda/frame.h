@@ -10,6 +10,7 @@
 
 #include "runtime/device/cuda/handles.h"
 #include "runtime/plan/plan.h"
+#include "runtime/run/cuda/branches.h"
 #include "runtime/run/runner.h"
 
 namespace fusec::runtime::cuda {
@@ -79,6 +80,7 @@ class Frame {
  private:
   Frame(ContextPtr context, PlanPtr plan, const RunMemory& memory, DeviceBuffer kept);
   Status upload_later();
+  Status make_branches();
 
   struct Fixup {
     uint32_t arg = 0;
@@ -100,6 +102,7 @@ class Frame {
   DeviceBuffer kept_;
   std::byte* status_;
   const int32_t* status_seen_;
+  Branches branches_;  // for library calls that may run side by side
   std::vector<void*> args_;
   std::vector<Fixup> fixups_;             // arguments in the caller's memory
   std::vector<void*> status_words_;       // by launch
