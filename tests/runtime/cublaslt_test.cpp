@@ -131,6 +131,7 @@ cublasStatus_t fake_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cubla
     results[i].algo.data[0] = kAlgoMark;
     results[i].algo.data[1] = preference->data[1];
     results[i].algo.data[2] = static_cast<uint64_t>(i);
+    results[i].algo.data[3] = preference->data[0];
     results[i].workspaceSize = std::min<uint64_t>(preference->data[0], 4096) + static_cast<uint64_t>(i);
   }
   return CUBLAS_STATUS_SUCCESS;
@@ -142,7 +143,7 @@ cublasStatus_t fake_check(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtM
   if (algo->data[0] != kAlgoMark || !agrees(desc, a, b, c, d)) return CUBLAS_STATUS_INVALID_VALUE;
   if (!seen.serves) return CUBLAS_STATUS_NOT_SUPPORTED;
   *result = {};
-  result->workspaceSize = 64;
+  result->workspaceSize = std::min<uint64_t>(algo->data[3], 64);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -284,6 +285,21 @@ TEST_F(CublasLt, GeluByTanhOf16BitTypes) {
   exact.numerics = Numerics::exact;
   Case c = product_case(product_cases()[0], "g", DType::f16);
   EXPECT_EQ(check(*make(exact), c), "unsupported: cuBLASLt rounds behind its gelu alone, and by a formula of its own");
+}
+
+// Rows that no stride merges with the batches before them are the longer of both where one matrix serves all of them.
+TEST_F(CublasLt, ManyBatchesOfFewRowsAreFewBatchesOfManyRows) {
+  const Product few{{9, 2, 7}, {7, 4}, {9, 2, 4}, false, false, {7, 63, 1}};
+  for (const char* what : {"", "b", "a", "bar"}) EXPECT_EQ(run(product_case(few, what)).substr(0, 8), "cublaslt");
+  EXPECT_EQ(seen.largest_batch, 2);
+  seen = {};
+  const Product own{{9, 2, 7}, {9, 7, 4}, {9, 2, 4}, false, false, {7, 63, 1}};
+  EXPECT_EQ(run(product_case(own)), "cublaslt");
+  EXPECT_EQ(seen.largest_batch, 9);
+  seen = {};  // two tiles of rows for one
+  const Product wide{{72, 64, 2}, {2, 3}, {72, 64, 3}, false, false, {2, 144, 1}};
+  EXPECT_EQ(run(product_case(wide)), "cublaslt");
+  EXPECT_EQ(seen.largest_batch, 72);
 }
 
 TEST_F(CublasLt, OneCallWhereStridesAllow) {

@@ -58,6 +58,8 @@ inline const std::vector<Product>& product_cases() {
       // wide pitches, odd offsets of batches
       {{5, 7}, {7, 9}, {5, 9}, false, false, {11, 1}, {13, 1}, {19, 1}},
       {{3, 5, 7}, {3, 7, 9}, {3, 5, 9}, false, false, {35, 7, 1}, {63, 9, 1}, {9, 27, 1}},
+      // [3, 5, 7] seen as [5, 3, 7]
+      {{5, 3, 7}, {7, 9}, {5, 3, 9}, false, false, {7, 35, 1}},
   };
   return all;
 }

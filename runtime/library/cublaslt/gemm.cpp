@@ -65,6 +65,22 @@ void to_batch(Matmul& p, Axis& axis) {
   axis = Axis{};
 }
 
+// The rows that a kernel computes for so many: it works on whole tiles.
+int64_t padded_rows(int64_t rows) {
+  constexpr int64_t kTile = 128, kSmallTile = 64;
+  return rows <= kSmallTile ? kSmallTile : (rows + kTile - 1) / kTile * kTile;
+}
+
+// Exchanges the rows with a batch of rows that are multiplied with the same matrix, if kernels then compute fewer:
+// 197 products of 8 rows, say, are 8 of 197.
+void choose_rows(Matmul& p) {
+  for (Axis& axis : p.batches) {
+    if (axis.strides[kB] != 0 || !fits_either(axis, p.k, kA) || !fits(p.n, axis, kOut)) continue;
+    if (p.has_c && !fits(p.n, axis, kC)) continue;
+    if (padded_rows(axis.extent) * p.m.extent < padded_rows(p.m.extent) * axis.extent) std::swap(axis, p.m);
+  }
+}
+
 // Turns rows or columns into batches until every matrix has a pitch. False if that does not suffice.
 bool make_regular(Matmul& p) {
   for (int round = 0; round < 3; ++round) {
@@ -127,6 +143,7 @@ Result<Gemm> make_gemm(const Problem& p, const CallOperand* c, std::optional<ir:
                        bool& by_rows) {
   Matmul product = make_matmul(p, c);
   if (product.k.extent == 0) return Status(StatusCode::unsupported, "cuBLASLt has no product over an empty axis");
+  choose_rows(product);
   if (!make_regular(product)) return Status(StatusCode::unsupported, "a matrix that is broadcast along both axes");
   Gemm gemm;
   gemm.activation = activation;
