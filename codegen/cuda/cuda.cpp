@@ -14,7 +14,7 @@ namespace fusec::codegen {
 namespace {
 
 // Must be raised whenever the code written for any kernel changes.
-constexpr int kCudaWriterVersion = 30;
+constexpr int kCudaWriterVersion = 31;
 
 struct WrittenCuda {
   std::string text;

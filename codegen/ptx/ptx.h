@@ -47,6 +47,7 @@ std::vector<PtxasBug> ptxas_bugs();
 //   - a max with 0 that is compared for equality becomes a mask;
 //   - where there is any `and` of predicates, an `or` of predicates becomes a negated `and`;
 //   - an ordered f32 comparison that the ranges decide as true becomes the negation of its unordered opposite;
+//   - where f32 values are clipped at 0 and integers are packed, a zero is added to what becomes an s32;
 //   - a selection between an f32 zero and 1 or -1, but for +0 and 1, becomes a selection between their bits.
 std::string apply_ptxas_workarounds(const std::string& ptx, int ptxas, int sm);
 

@@ -127,6 +127,27 @@ bool is_relu(const Instruction& i) { return i.size() == 4 && i[0] == "max.s32" &
 bool is_min_max(const Instruction& i) {
   return i.size() > 2 && (i[0] == "min.s32" || i[0] == "max.s32" || i[0] == "abs.s32");
 }
+bool is_zero(std::string_view operand) { return operand == "0f00000000" || operand == "0f80000000"; }
+bool is_zero_move(const Instruction& i) { return i.size() == 3 && i[0].starts_with("mov.") && is_zero(i[2]); }
+bool is_narrow_pack(const Instruction& i) {
+  return !i.empty() && (i[0].starts_with("cvt.pack.sat.u8") || i[0].starts_with("cvt.pack.sat.s8"));
+}
+bool is_conversion_to_s32(const Instruction& i) {
+  return i.size() == 3 && i[0].starts_with("cvt.r") && i[0].ends_with(".s32.f32");
+}
+
+// Whether f32 values are clipped at 0 somewhere and integers are packed somewhere.
+bool packs_clipped(const std::vector<Instruction>& code) {
+  if (std::none_of(code.begin(), code.end(), is_narrow_pack)) return false;
+  const std::set<std::string_view> zeros = find_results(code, is_zero_move);
+  return std::any_of(code.begin(), code.end(), [&](const Instruction& i) {
+    const bool clips =
+        i.size() >= 4 && i[0].ends_with(".f32") && (i[0].starts_with("max.") || i[0].starts_with("selp."));
+    return clips && std::any_of(i.begin() + 2, i.end(),
+                                [&](std::string_view operand) { return is_zero(operand) || zeros.contains(operand); });
+  });
+}
+
 bool is_and(const Instruction& i) { return i.size() == 4 && i[0] == "and.pred"; }
 bool is_disjunction(const Instruction& i) { return i.size() == 4 && i[0] == "or.pred"; }
 bool is_equality(const Instruction& i) {
@@ -276,6 +297,7 @@ struct Facts {
   bool negation_in_extreme = false;  // somewhere, an s32 min or max takes a negation
   bool relu_compared = false;        // somewhere, a max with 0 is compared for equality
   bool conjunction = false;          // somewhere, there is an `and` of predicates
+  bool packed_clip = false;          // somewhere, f32 values are clipped at 0, and somewhere integers are packed
   bool decided = false;              // this comparison is true by ranges alone
 };
 
@@ -337,6 +359,15 @@ const Workaround kWorkarounds[] = {
        return i.size() == 5 && i[0] == "selp.f32" && is_zero_beside_one(i[2], i[3]);
      },
      [](const Instruction& i) { return fmt::format("\tselp.b32 \t{}, {}, {}, {};\n", i[1], i[2], i[3], i[4]); }},
+    // Becomes F2IP.U8.F32.TRUNC.NTZ.RELU, which an H100 refuses as an illegal instruction. The same happens with s8,
+    // with
+    // a max that is not .NaN, and with a selp of 0. Seen in 13.0.
+    {{"clip-in-pack", kNeverRight, 90,
+      "max.NaN.f32 %f2, %f1, 0f00000000; cvt.rzi.s32.f32 %r5, %f2; cvt.pack.sat.u8.s32.b32 %r6, %r5, %r5, 0;"},
+     [](const Instruction& i, const Facts& facts) { return facts.packed_clip && is_conversion_to_s32(i); },
+     [](const Instruction& i) {
+       return fmt::format("\t{{ .reg .f32 a; add.rn.f32 a, {}, 0f00000000; {} {}, a; }}\n", i[2], i[0], i[1]);
+     }},
 };
 
 // The text that replaces the instruction; empty if it stays.
@@ -373,7 +404,7 @@ std::string apply_ptxas_workarounds(const std::string& ptx, int ptxas, int sm) {
   functions.push_back(lines.size());
   Facts facts{is_taken_by(code, find_results(code, is_negation), is_min_max),
               is_taken_by(code, find_results(code, is_relu), is_equality),
-              std::any_of(code.begin(), code.end(), is_and), false};
+              std::any_of(code.begin(), code.end(), is_and), packs_clipped(code), false};
   std::vector<uint8_t> decided(code.size());
   for (std::size_t f = 0, begin = 0; f < functions.size(); begin = functions[f++]) {
     const std::size_t size = functions[f] - begin;

@@ -144,6 +144,20 @@ TEST(Assembler, IsSparedComparisonsThatOnlyNanDecides) {
   }
 }
 
+TEST(Assembler, IsSparedPacksOfClippedValues) {
+  const std::string conversion = "\tcvt.rzi.s32.f32 \t%r5, %f2;\n",
+                    spared = "\t{ .reg .f32 a; add.rn.f32 a, %f2, 0f00000000; cvt.rzi.s32.f32 %r5, a; }\n",
+                    pack = "\tcvt.pack.sat.s8.s32.b32 \t%r6, %r5, %r5, %r7;\n";
+  for (const std::string clip :
+       {"\tmax.NaN.f32 \t%f2, %f1, 0f00000000;\n", "\tmax.f32 \t%f2, 0f80000000, %f1;\n",
+        "\tmov.b32 \t%f3, 0f00000000;\n\tmax.f32 \t%f2, %f1, %f3;\n", "\tselp.f32 \t%f2, %f1, 0f00000000, %p1;\n"}) {
+    EXPECT_EQ(apply_ptxas_workarounds(clip + conversion + pack), clip + spared + pack);
+    EXPECT_EQ(apply_ptxas_workarounds(clip + conversion), clip + conversion);
+  }
+  const std::string other = "\tmax.f32 \t%f2, %f1, 0fC3000000;\n\tmin.f32 \t%f2, %f2, 0f00000000;\n";
+  EXPECT_EQ(apply_ptxas_workarounds(other + conversion + pack), other + conversion + pack);
+}
+
 TEST(Assembler, OtherTextStays) {
   const std::string text =
       "// neg.s16 of a comment\n.version 8.5\n\n$L_1:\n\tneg.s64 \t%rd2, %rd1;\n\tneg.f32 \t%f2, %f1;\n\tsub.s32 "

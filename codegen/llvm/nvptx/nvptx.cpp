@@ -19,7 +19,7 @@ namespace fusec::codegen {
 namespace {
 
 // Must be raised whenever the code written for any kernel changes.
-constexpr int kNvptxWriterVersion = 24;
+constexpr int kNvptxWriterVersion = 25;
 
 struct WrittenGpu {
   llvm::LLVMContext context;
