@@ -43,7 +43,7 @@ std::optional<ir::Block> cuda_product(const Scheduling& s, const PerfectNest& ne
 // Schedules rows of any length. Returns nullopt where the body has what this family does not handle, such as scans or
 // phases of different lengths.
 std::optional<ir::Block> cuda_rows(const Scheduling& s, const PerfectNest& nest);
-// The chunks of a row that no block holds in registers (long_rows.cpp): they depend on its length and types alone.
+// The chunks of a row that no block holds in registers (row_chunks.h): they depend on its length and types alone.
 struct Chunks {
   int lanes = 1;
   int64_t length = 0, steps = 1, count = 1;

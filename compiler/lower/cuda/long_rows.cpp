@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lower for CUDA: schedules rows that do not fit in the registers of one block. A row is a sequence of chunks:
-// thread l of a warp adds, lane by lane, the accesses j = 0 ... of `lanes` elements each that begin at element
-//
-//   ((chunk*steps + j)*32 + l)*lanes
-//
-// Lanes and threads of a chunk combine by pairs, chunks by a balanced tree in index order. The chunks depend on the
-// row's length and type alone, so every schedule gives the same bits:
+// Lower for CUDA: schedules rows that do not fit in the registers of one block. A row is a sequence of chunks
+// (row_chunks.h), which every schedule combines to the same bits:
 //
 //   cluster  the blocks of a cluster hold the chunks of a row in registers (rows.cpp);
 //   whole    one block takes a row and does all its phases, if there are rows for every multiprocessor;
@@ -17,6 +12,7 @@
 #include <bit>
 
 #include "compiler/lower/cuda/families.h"
+#include "compiler/lower/cuda/row_chunks.h"
 #include "compiler/lower/cuda/row_parts.h"
 #include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
@@ -25,12 +21,8 @@ namespace fusec::compiler {
 
 namespace {
 
-constexpr int64_t kMinSteps = 4;       // accesses of a thread in a chunk: enough loads under way
-constexpr int64_t kMaxChunks = 65536;  // chunks of longer rows have more steps
-constexpr int64_t kStepsUnrolled = 8;
-constexpr int64_t kTupleElements = 32;  // of which a thread makes one tuple: 1,024 threads have registers for them
-constexpr int64_t kRowChunks = 8;       // of a whole row that one warp reduces, in accumulators of their own
-constexpr int64_t kSliceChunks = 4;     // of a slice
+constexpr int64_t kRowChunks = 8;    // of a whole row that one warp reduces, in accumulators of their own
+constexpr int64_t kSliceChunks = 4;  // of a slice
 constexpr int64_t kSliceWarps = 8;
 constexpr int kTasksSm = 70;              // the first architecture with instructions that release and acquire memory
 constexpr int64_t kTaskChunks = 2;        // of a slice that is a task; more where accesses are narrow
@@ -41,20 +33,10 @@ constexpr ir::Tree kFolds{0, 0};          // of slices, and of nothing else here
 constexpr int64_t kFoldThreads = 256;     // of a block that combines slices and does nothing else
 constexpr int64_t kFoldBlocks = 32;       // of a multiprocessor, which each combine the slices of their row
 
-// The powers of two around n, which count as 1 if it is less.
+// The power of two up to n, which counts as 1 if it is less.
 int64_t floor_power(int64_t n) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
 }
-int64_t ceil_power(int64_t n) {
-  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
-}
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// A block's share of a row: warp w takes the chunks (slice*warps + w)*chunks ...
-struct Slices {
-  int64_t warps = 1, chunks = 1, count = 1;
-  int64_t threads() const { return warps * kWarp; }
-};
 
 class LongRows {
  public:
@@ -89,8 +71,6 @@ class LongRows {
     });
   }
 
-  // --- the tree ----------------------------------------------------------------------------------------------------
-
   Chunks chunks_of(const Stmt& reduction) const {
     const auto& reduce = std::get<ir::Reduce>(reduction.v);
     return find_chunks(k_, reduce.loops, reduce.body);
@@ -105,155 +85,6 @@ class LongRows {
     return most;
   }
 
-  // As many accesses as it takes to read 16 bytes.
-  int64_t narrowness(const Stmt& reduction) const {
-    const auto& reduce = std::get<ir::Reduce>(reduction.v);
-    return lanes_of_access(k_, reduce.body, reduce.loops.back().var) / chunks_of(reduction).lanes;
-  }
-
-  // --- one access --------------------------------------------------------------------------------------------------
-
-  struct Place {
-    VarId slice, w, c, l, j;
-    IndexExpr number;  // of the access within the row
-    std::vector<LoopHead> heads;
-  };
-
-  Place place_of(const Chunks& chunks, const Slices& slices, VarId slice) {
-    Place p{slice, add_var(k_), add_var(k_), add_var(k_), add_var(k_), 0, {}};
-    const auto symbol = [](VarId var, int64_t extent) { return extent > 1 ? IndexExpr::symbol(var) : IndexExpr(0); };
-    const IndexExpr warp = symbol(slice, slices.count) * slices.warps + symbol(p.w, slices.warps);
-    const IndexExpr chunk = warp * slices.chunks + symbol(p.c, slices.chunks);
-    p.number = (chunk * chunks.steps + IndexExpr::symbol(p.j)) * kWarp + IndexExpr::symbol(p.l);
-    p.heads = {{LoopTag::grid, slice, slices.count},
-               {LoopTag::block, p.w, slices.warps},
-               {LoopTag::unroll, p.c, slices.chunks},
-               {LoopTag::block, p.l, kWarp},
-               {chunks.steps <= kStepsUnrolled ? LoopTag::unroll : LoopTag::seq, p.j, chunks.steps}};
-    return p;
-  }
-
-  static bool moves(const std::vector<IndexExpr>& index, const Place& p) {
-    return uses_any(index, p.heads) ||
-           std::any_of(index.begin(), index.end(), [](const IndexExpr& d) { return d.uses(ir::kLane); });
-  }
-
-  ir::Guard inside(const Chunks& chunks, const Place& p) const {
-    return {IndexExpr(chunks.length - chunks.lanes) - p.number * chunks.lanes};
-  }
-
-  // The body for one access. Lanes divide the row, so an access is inside or outside as a whole.
-  Block accessed(const std::vector<LoopHead>& loops, const Block& body, const Chunks& chunks, const Place& p) {
-    Block block = clone(k_, body);
-    std::vector<LoopHead> accesses = loops;
-    accesses.back().extent = floordiv(accesses.back().extent, chunks.lanes);
-    const Linear where = linearize(accesses, p.number);
-    const IndexExpr at = where.values.at(accesses.back().var) * chunks.lanes;
-    if (chunks.lanes > 1) {
-      vectorize(k_, block, accesses.back().var, chunks.lanes, at);
-    } else {
-      substitute(block, accesses.back().var, at);
-    }
-    for (size_t i = 0; i + 1 < loops.size(); ++i) substitute(block, loops[i].var, where.values.at(loops[i].var));
-    const ir::IndexRanges ranges = ir::compute_ranges(p.heads, chunks.lanes);
-    const auto access = [&](auto& a, bool takes_data) {
-      for (IndexExpr& d : a.index) d = simplify(d, ranges);
-      if (!moves(a.index, p) && !moves(a.guard, p) && !takes_data) return;
-      for (const IndexExpr& g : inside(chunks, p)) a.guard.push_back(g);
-    };
-    for_each_stmt(block, [&](Stmt& stmt) {
-      if (auto* load = std::get_if<ir::Load>(&stmt.v)) access(*load, load->clamp != 0);
-      if (auto* store = std::get_if<ir::Store>(&stmt.v)) access(*store, false);
-    });
-    return block;
-  }
-
-  // Whether any order of the elements gives the same bits.
-  bool is_order_free(const ir::Reduce& reduce) const {
-    switch (reduce.combiner) {
-      case ir::Combiner::add:
-      case ir::Combiner::mul:
-        return !is_float(k_.regs[reduce.dst[0]].dtype);
-      case ir::Combiner::welford:
-      case ir::Combiner::max_sum:
-        return false;
-      default:
-        return true;
-    }
-  }
-
-  // --- reductions --------------------------------------------------------------------------------------------------
-
-  // Reduces a block's share of a row. `backward`: each thread reads its accesses from the last to the first.
-  Stmt reduction(const Stmt& stmt, const Slices& slices, VarId slice, bool backward) {
-    const auto& row = std::get<ir::Reduce>(stmt.v);
-    if (makes_tuples(k_, row)) return tuple_reduction(stmt, slices, slice);
-    const Chunks chunks = chunks_of(stmt);
-    Place p = place_of(chunks, slices, slice);
-    if (backward)
-      p.number = p.number.substitute(
-          {{p.c, slices.chunks - 1 - IndexExpr::symbol(p.c)}, {p.j, chunks.steps - 1 - IndexExpr::symbol(p.j)}});
-    const bool in_order = !is_order_free(row);
-    ir::Reduce own = row;
-    own.loops = {p.heads.back()};
-    if (!in_order) own.loops = {{LoopTag::seq, p.c, slices.chunks}, own.loops[0]};
-    own.tree = {};
-    own.guard = inside(chunks, p);
-    own.body = build_yields(row, chunks, p);
-    own.yield = std::get<ir::Reduce>(own.body.back().v).yield;
-    own.body.pop_back();
-    for (RegId& dst : own.dst) dst = add_reg(k_, k_.regs[dst].dtype, chunks.lanes);
-    ir::Reduce group = row;
-    group.loops.clear();
-    for (size_t i = 1; i < 4; ++i)
-      if (!p.heads[i].extent.is(1) && (in_order || p.heads[i].var != p.c)) group.loops.push_back(p.heads[i]);
-    group.tree = {int64_t{chunks.lanes} * kWarp, int64_t{chunks.lanes} * kWarp};
-    group.guard.clear();
-    group.yield.assign(own.dst.begin(), own.dst.end());
-    group.body.clear();
-    group.body.push_back({std::move(own)});
-    return {std::move(group)};
-  }
-
-  // Reduces a block's share of a row to tuples. Each thread makes one tuple of its elements of a chunk; where accesses
-  // are narrow and the order is free, of several chunks, which it loads at once.
-  Stmt tuple_reduction(const Stmt& stmt, Slices slices, VarId slice) {
-    const auto& row = std::get<ir::Reduce>(stmt.v);
-    Chunks chunks = chunks_of(stmt);
-    const bool joins = narrowness(stmt) > 1 && is_order_free(row);
-    while (joins && slices.chunks > 1 && 2 * chunks.steps * chunks.lanes <= kTupleElements)
-      slices.chunks /= 2, chunks.steps *= 2;
-    Place p = place_of(chunks, slices, slice);
-    if (joins && chunks.steps * chunks.lanes <= kTupleElements) p.heads.back().tag = LoopTag::unroll;
-    ir::Reduce group = row;
-    group.loops.clear();
-    for (size_t i = 1; i < 4; ++i)
-      if (!p.heads[i].extent.is(1)) group.loops.push_back(p.heads[i]);
-    group.tree = {kWarp, kWarp};
-    group.body.clear();
-    const ThreadElements elements{build_yields(row, chunks, p), p.heads.back(), chunks.lanes, inside(chunks, p)};
-    group.yield = reduce_to_tuple(k_, row.combiner, elements, group.body);
-    return {std::move(group)};
-  }
-
-  // The body for one access, followed by a statement that carries its yields, as wide as an access.
-  Block build_yields(const ir::Reduce& row, const Chunks& chunks, const Place& p) {
-    Block body = row.body;
-    body.push_back({ir::Reduce{{}, row.combiner, {}, {}, {}, row.yield, {}}});
-    body = accessed(row.loops, body, chunks, p);
-    Stmt carrier = std::move(body.back());
-    body.pop_back();
-    for (size_t i = 0; i < row.dst.size(); ++i) {
-      Operand& yield = std::get<ir::Reduce>(carrier.v).yield[i];
-      if (width_of(k_, yield) == chunks.lanes) continue;
-      const RegId wide = add_reg(k_, k_.regs[row.dst[i]].dtype, chunks.lanes);
-      body.push_back({ir::Let{wide, ir::ScalarOp::where, {ir::int_constant(DType::bool_, 1), yield, yield}}});
-      yield = wide;
-    }
-    body.push_back(std::move(carrier));
-    return body;
-  }
-
   // --- whole rows --------------------------------------------------------------------------------------------------
 
   // A phase whose order is free reads the row from the end at which the previous one stopped: that part is still in the
@@ -265,8 +96,10 @@ class LongRows {
       append(body, part.before);
       for (const Stmt& stmt : part.reductions) {
         const int64_t count = chunks_of(stmt).count, warps = std::min(kRowWarps, ceil_power(count));
-        backward = is_order_free(std::get<ir::Reduce>(stmt.v)) && !backward;
-        body.push_back(reduction(stmt, {warps, ceil_power(ceil_div(count, warps)), 1}, add_var(k_), backward));
+        const auto& row = std::get<ir::Reduce>(stmt.v);
+        backward = is_order_free(k_, row) && !backward;
+        const Slices all{warps, ceil_power(ceil_div(count, warps)), 1};
+        body.push_back(reduce_share(k_, row, all, add_var(k_), backward));
       }
       append(body, part.after);
       if (part.loop) body.push_back(element_wise(*part.loop, !backward));
@@ -281,9 +114,9 @@ class LongRows {
     const PerfectNest loops = peel_loops(stmt);
     Chunks chunks = find_chunks(k_, loops.heads, loops.body);
     chunks.steps = ceil_div(ceil_div(chunks.length, chunks.lanes), kRowWarps * kWarp);
-    Place p = place_of(chunks, {kRowWarps, 1, 1}, add_var(k_));
+    RowPlace p = place_of(k_, chunks, {kRowWarps, 1, 1}, add_var(k_));
     if (backward) p.number = p.number.substitute({{p.j, chunks.steps - 1 - IndexExpr::symbol(p.j)}});
-    Block body = accessed(loops.heads, loops.body, chunks, p);
+    Block body = accessed(k_, loops.heads, loops.body, chunks, p);
     return rebuild_loops({p.heads[1], p.heads[3], {LoopTag::seq, p.j, chunks.steps}}, std::move(body));
   }
 
@@ -329,7 +162,7 @@ class LongRows {
   }
 
   // Of the pass that reduces.
-  int64_t narrowness() const { return narrowness(parts_[0].reductions[0]); }
+  int64_t narrowness() const { return narrowness_of(k_, std::get<ir::Reduce>(parts_[0].reductions[0].v)); }
   int64_t bytes_of_access() const { return kAccessBytes / narrowness(); }
 
   // Two passes in one launch read a row from memory once, if it fits in L2 beside what is under way. They are no faster
@@ -374,7 +207,7 @@ class LongRows {
     Block folds = parts_[0].before;
     known_ = parts_[0].before;
     for (const Stmt& stmt : parts_[0].reductions) {
-      known_.push_back(reduction(stmt, slices, slice, false));
+      known_.push_back(reduce_share(k_, std::get<ir::Reduce>(stmt.v), slices, slice, false));
       folds.push_back(fold(stmt, slices, store_partials(stmt, slices, slice, known_)));
     }
     drop_unread(known_, {});
@@ -401,8 +234,8 @@ class LongRows {
     Chunks chunks = find_chunks(k_, loops.heads, loops.body);
     const Chunks reduced = chunks_of(parts_[0]);
     chunks.steps = reduced.steps * reduced.lanes / chunks.lanes;
-    const Place p = place_of(chunks, slices, slice);
-    Block computed = accessed(loops.heads, loops.body, chunks, p), body;
+    const RowPlace p = place_of(k_, chunks, slices, slice);
+    Block computed = accessed(k_, loops.heads, loops.body, chunks, p), body;
     Block loads = hold_loads(p, computed, body);
     const std::vector<LoopHead> around = {p.heads[1], p.heads[3], p.heads[2], p.heads[4]};
     Block first;
@@ -415,7 +248,7 @@ class LongRows {
 
   // Lets `computed` take what it loads of each row from registers, which it appends to `declarations`. Returns what
   // puts it there.
-  Block hold_loads(const Place& p, Block& computed, Block& declarations) {
+  Block hold_loads(const RowPlace& p, Block& computed, Block& declarations) {
     Block loads;
     for (Stmt& stmt : computed) {
       auto* load = std::get_if<ir::Load>(&stmt.v);
@@ -450,7 +283,7 @@ class LongRows {
       const VarId slice = add_var(k_);
       Block body = known_, folds;
       for (const Stmt& stmt : part.reductions) {
-        body.push_back(reduction(stmt, slices, slice, false));
+        body.push_back(reduce_share(k_, std::get<ir::Reduce>(stmt.v), slices, slice, false));
         const auto partials = store_partials(stmt, slices, slice, body);
         folds.push_back(fold(stmt, slices, partials));
       }
@@ -580,12 +413,6 @@ class LongRows {
     return 4 * bytes > s_.target.last_level_cache;
   }
 
-  static bool uses_any(const std::vector<IndexExpr>& index, const std::vector<LoopHead>& heads) {
-    return std::any_of(index.begin(), index.end(), [&](const IndexExpr& d) {
-      return std::any_of(heads.begin(), heads.end(), [&](const LoopHead& head) { return d.uses(head.var); });
-    });
-  }
-
   static int64_t count_threads(const Block& block) {
     int64_t most = 1;
     for (const Stmt& stmt : block) {
@@ -606,19 +433,6 @@ class LongRows {
 };
 
 }  // namespace
-
-Chunks find_chunks(const ir::Kernel& kernel, const std::vector<LoopHead>& loops, const Block& body) {
-  Chunks c;
-  IndexExpr length = 1;
-  for (const LoopHead& head : loops) length *= head.extent;
-  c.length = length.value();
-  c.lanes = lanes_of_access(kernel, body, loops.back().var);
-  while (c.lanes > 1 && !divisible_by(kernel, loops.back().extent, c.lanes)) c.lanes /= 2;
-  const int64_t line = int64_t{kWarp} * c.lanes;
-  c.steps = std::max(kMinSteps, ceil_power(ceil_div(c.length, line * kMaxChunks)));
-  c.count = ceil_div(c.length, line * c.steps);
-  return c;
-}
 
 std::optional<Block> cuda_long_rows(const Scheduling& s, const PerfectNest& nest) {
   auto parts = take_apart(nest.body, true);

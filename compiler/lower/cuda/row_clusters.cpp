@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lower for CUDA: rows that do not fit in the registers of one block, and that the blocks of a cluster can hold as
-// several chunks (long_rows.cpp) for each warp.
+// several chunks (row_chunks.h) for each warp.
 
 #include <algorithm>
 
