@@ -29,6 +29,7 @@ struct Seen {
   int calls = 0, narrow_calls = 0, heuristics = 0;
   bool epilogues = true;   // false: it has none, as for some types
   int listed = 1;          // algorithms that it has
+  bool lean = true;        // false: it has none without a workspace
   uint64_t algorithm = 0;  // that ran last
   int64_t largest_batch = 0;
   uint64_t compute = 0;
@@ -125,7 +126,7 @@ cublasStatus_t fake_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cubla
   if ((desc->data[kEpilogue] & CUBLASLT_EPILOGUE_BIAS) != 0 && desc->data[kBias] == 0)
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!seen.epilogues && desc->data[kEpilogue] != CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_NOT_SUPPORTED;
-  *count = std::min(most, seen.listed);
+  *count = seen.lean || preference->data[0] > 0 ? std::min(most, seen.listed) : 0;
   for (int i = 0; i < *count; ++i) {
     results[i] = {};
     results[i].algo.data[0] = kAlgoMark;
@@ -300,6 +301,26 @@ TEST_F(CublasLt, ManyBatchesOfFewRowsAreFewBatchesOfManyRows) {
   const Product wide{{72, 64, 2}, {2, 3}, {72, 64, 3}, false, false, {2, 144, 1}};
   EXPECT_EQ(run(product_case(wide)), "cublaslt");
   EXPECT_EQ(seen.largest_batch, 72);
+}
+
+// Heads of several samples: no single stride describes them.
+TEST_F(CublasLt, SeveralCallsRunSideBySideWithoutAWorkspace) {
+  const Product heads{{2, 3, 10, 8}, {2, 3, 8, 10}, {2, 3, 10, 10}, false, false, {240, 8, 24, 1}, {240, 8, 1, 24}};
+  Options invariant;
+  invariant.batch_invariant = true;
+  for (const bool lean : {true, false}) {
+    for (const Options& options : {Options(), invariant}) {
+      seen = {};
+      seen.lean = lean;
+      Case c = product_case(heads);
+      EXPECT_EQ(check(*make(options), c), "cublaslt x2");
+      const bool beside = lean && !options.batch_invariant;
+      const auto op = make(options)->bind(c.call);
+      ASSERT_TRUE(op.ok());
+      EXPECT_EQ((*op)->calls(), beside ? 2U : 1U);
+      EXPECT_EQ((*op)->limited_bytes() == 0, beside);
+    }
+  }
 }
 
 TEST_F(CublasLt, OneCallWhereStridesAllow) {

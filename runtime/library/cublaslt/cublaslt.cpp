@@ -47,8 +47,10 @@ class CublasLtOp : public LibraryOp {
     }
     return {};
   }
-  // Where a bias is a product of its own, it comes before the others.
-  std::size_t calls() const override { return chosen_.size() == 1 ? chosen_[0].gemm.calls.size() : 1; }
+  // Where a bias is a product of its own, it comes before the others; a workspace serves one call after the other.
+  std::size_t calls() const override {
+    return chosen_.size() == 1 && limited_bytes() == 0 ? chosen_[0].gemm.calls.size() : 1;
+  }
   Status run_call(std::size_t call, void* const* args, void* workspace, const ExecContext& context) const override {
     return calls() == 1 ? run(args, workspace, context)
                         : run_at(chosen_[0], chosen_[0].gemm.calls[call], args, workspace, context);
@@ -244,8 +246,10 @@ class CublasLtLibrary : public Library {
     return out;
   }
 
-  // Calls that may run side by side have no workspace.
-  static std::size_t limit(const Gemm& gemm, std::size_t workspace) { return gemm.calls.size() > 1 ? 0 : workspace; }
+  // Several calls run side by side if they have no workspace. How many there are depends on the batch.
+  std::size_t limit(const Gemm& gemm, std::size_t workspace) const {
+    return gemm.calls.size() > 1 && !rules_.batch_invariant ? 0 : workspace;
+  }
 
   Result<std::vector<Chosen>> choose(const cublaslt::Matmuls& plan, const std::vector<int>& shared) const {
     std::vector<Chosen> out;
@@ -271,9 +275,11 @@ class CublasLtLibrary : public Library {
 
   // cuBLASLt's choice for addresses of this alignment.
   Result<LtAlgorithm> find(const Gemm& gemm, const std::vector<int>& shared, std::size_t alignment) const {
-    const cublaslt::Limits limits{limit(gemm, workspace_), alignment, rules_.batch_invariant};
+    cublaslt::Limits limits{limit(gemm, workspace_), alignment, rules_.batch_invariant};
     if (!rules_.batch_invariant) {
       std::vector<LtAlgorithm> found = find_algorithms(*handle_, gemm, limits, 1);
+      limits.workspace = workspace_;
+      if (found.empty()) found = find_algorithms(*handle_, gemm, limits, 1);
       if (found.empty()) return Status(StatusCode::unsupported, "cuBLASLt has no algorithm for it");
       return std::move(found[0]);
     }
