@@ -57,6 +57,7 @@ Json report_json(const Engine& engine, const Inspected& seen, const ModelFlags& 
                {"tf32", options.tf32},
                {"batch_invariant", options.batch_invariant},
                {"symbols", seen.symbols},
+               {"largest_symbols", engine.state()->loaded->program.limits},
                {"ops", stats.imported_ops},
                {"launches", seen.plan.launches},
                {"generated", seen.plan.generated},
@@ -74,6 +75,17 @@ Json report_json(const Engine& engine, const Inspected& seen, const ModelFlags& 
                {"outputs", json_of_tensors(engine.outputs(), seen.outputs)}};
   if (flags.verbose) json["steps"] = steps_json(seen.plan);
   return json;
+}
+
+// "N=1 S=8 (at most 512)"
+std::string symbols_with_limits(const Symbols& symbols, const std::map<std::string, int64_t>& largest) {
+  std::string text;
+  for (const auto& [name, value] : symbols) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, value);
+    if (const auto found = largest.find(name); found != largest.end())
+      text += fmt::format(" (at most {})", found->second);
+  }
+  return text;
 }
 
 void print_tensors(const char* kind, const std::vector<TensorInfo>& infos, const std::vector<TensorShape>& shapes) {
@@ -100,7 +112,8 @@ void print_report(const Engine& engine, const Inspected& seen, const ModelFlags&
   const PlanStats& plan = seen.plan;
   Table table({"what", "value"});
   table.row({"device", runs_on(engine)});
-  if (!seen.symbols.empty()) table.row({"symbols", symbols_text(seen.symbols)});
+  if (!seen.symbols.empty())
+    table.row({"symbols", symbols_with_limits(seen.symbols, engine.state()->loaded->program.limits)});
   table.row({"ops", std::to_string(stats.imported_ops)});
   table.row({"launches", fmt::format("{} = {} generated + {} library", plan.launches, plan.generated, plan.library)});
   if (plan.once > 0)

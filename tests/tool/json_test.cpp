@@ -76,6 +76,19 @@ TEST(Json, Inspect) {
   EXPECT_EQ(j["outputs"][0]["dtype"], "f32");
 }
 
+// The largest value that a symbol may take, where the model has one.
+TEST(Json, InspectTellsLimitsOfSymbols) {
+  const Workplace w;
+  std::string limited = kSoftmax;
+  limited.replace(limited.find(" {"), 2, " limits(N = 512) {");
+  const std::string model = w.file("softmax.fir", limited);
+  const Outcome inspect = w.fusec({"inspect", model, "--shape", "N=5", "--json"});
+  ASSERT_EQ(inspect.code, 0) << inspect.err;
+  EXPECT_EQ(inspect.json()["largest_symbols"], json({{"N", 512}}));
+  EXPECT_THAT(w.fusec({"inspect", model, "--shape", "N=5"}).out, HasSubstr("N=5 (at most 512)"));
+  EXPECT_EQ(w.fusec({"inspect", w.file("any.fir", kSoftmax), "--json"}).json()["largest_symbols"], json::object());
+}
+
 // A table that depends on the number of rows alone, in a kernel of its own.
 constexpr const char* kTable = R"(graph @main(%x: f32[N, 64]) {
   %0 = iota {shape = [N, 7], axis = 0, dtype = f32}: f32[N, 7]
