@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/runtime/programs.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "runtime/plan/state.h"
 
@@ -53,7 +53,7 @@ ir::AllocId ProgramBuilder::output(const std::string& name, Dim elements, DType 
 ir::AllocId ProgramBuilder::constant(const std::vector<float>& values) {
   const auto count = static_cast<int64_t>(values.size());
   Tensor data = *Tensor::make(DType::f32, {count});
-  std::memcpy(data.data(), values.data(), values.size() * sizeof(float));
+  std::copy(values.begin(), values.end(), data.as<float>());
   program.constants.push_back(std::move(data));
   return allocate(program, ir::AllocKind::constant, "", DType::f32, count, program.constants.size() - 1);
 }
