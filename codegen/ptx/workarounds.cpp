@@ -359,9 +359,8 @@ const Workaround kWorkarounds[] = {
        return i.size() == 5 && i[0] == "selp.f32" && is_zero_beside_one(i[2], i[3]);
      },
      [](const Instruction& i) { return fmt::format("\tselp.b32 \t{}, {}, {}, {};\n", i[1], i[2], i[3], i[4]); }},
-    // Becomes F2IP.U8.F32.TRUNC.NTZ.RELU, which an H100 refuses as an illegal instruction. The same happens with s8,
-    // with
-    // a max that is not .NaN, and with a selp of 0. Seen in 13.0.
+    // Becomes F2IP.U8.F32.TRUNC.NTZ.RELU, which an H100 refuses as an illegal instruction. The same happens with s8 in
+    // place of u8, with a max that is not .NaN, and with a selp of 0. Seen in 13.0.
     {{"clip-in-pack", kNeverRight, 90,
       "max.NaN.f32 %f2, %f1, 0f00000000; cvt.rzi.s32.f32 %r5, %f2; cvt.pack.sat.u8.s32.b32 %r6, %r5, %r5, 0;"},
      [](const Instruction& i, const Facts& facts) { return facts.packed_clip && is_conversion_to_s32(i); },

@@ -77,17 +77,6 @@ Json report_json(const Engine& engine, const Inspected& seen, const ModelFlags& 
   return json;
 }
 
-// "N=1 S=8 (at most 512)"
-std::string symbols_with_limits(const Symbols& symbols, const std::map<std::string, int64_t>& largest) {
-  std::string text;
-  for (const auto& [name, value] : symbols) {
-    text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, value);
-    if (const auto found = largest.find(name); found != largest.end())
-      text += fmt::format(" (at most {})", found->second);
-  }
-  return text;
-}
-
 void print_tensors(const char* kind, const std::vector<TensorInfo>& infos, const std::vector<TensorShape>& shapes) {
   Table table({kind, "dtype", "declared", "here"});
   for (std::size_t i = 0; i < infos.size(); ++i) {
@@ -112,8 +101,7 @@ void print_report(const Engine& engine, const Inspected& seen, const ModelFlags&
   const PlanStats& plan = seen.plan;
   Table table({"what", "value"});
   table.row({"device", runs_on(engine)});
-  if (!seen.symbols.empty())
-    table.row({"symbols", symbols_with_limits(seen.symbols, engine.state()->loaded->program.limits)});
+  if (!seen.symbols.empty()) table.row({"symbols", symbols_text(seen.symbols, engine.state()->loaded->program.limits)});
   table.row({"ops", std::to_string(stats.imported_ops)});
   table.row({"launches", fmt::format("{} = {} generated + {} library", plan.launches, plan.generated, plan.library)});
   if (plan.once > 0)

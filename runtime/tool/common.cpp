@@ -300,9 +300,13 @@ Json json_of_tensors(const std::vector<TensorInfo>& infos, const std::vector<Ten
   return list;
 }
 
-std::string symbols_text(const Symbols& symbols) {
+std::string symbols_text(const Symbols& symbols, const Symbols& largest) {
   std::string out;
-  for (const auto& [name, value] : symbols) out += fmt::format("{}{}={}", out.empty() ? "" : " ", name, value);
+  for (const auto& [name, value] : symbols) {
+    out += fmt::format("{}{}={}", out.empty() ? "" : " ", name, value);
+    if (const auto limit = largest.find(name); limit != largest.end())
+      out += fmt::format(" (at most {})", limit->second);
+  }
   return out;
 }
 

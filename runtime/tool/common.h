@@ -72,8 +72,9 @@ double process_ms();
 
 using Symbols = std::map<std::string, int64_t>;
 Json json_of_tensors(const std::vector<TensorInfo>& infos, const std::vector<TensorShape>& shapes);
-std::string symbols_text(const Symbols& symbols);  // "N=1 seq=128"
-std::string time_text(int64_t seconds);            // since 1970: "2026-11-26T08:30:00Z"
+// "N=1 seq=128 (at most 512)": with the largest values that symbols may take, where there are any.
+std::string symbols_text(const Symbols& symbols, const Symbols& largest = {});
+std::string time_text(int64_t seconds);  // since 1970: "2026-11-26T08:30:00Z"
 std::vector<std::string> split(const std::string& text, char separator);
 // "500", "500K", "20M", "1G": bytes, by powers of 1024. invalid_argument names the flag.
 Result<int64_t> parse_size(const std::string& text, const char* flag);

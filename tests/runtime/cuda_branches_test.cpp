@@ -29,12 +29,12 @@ struct Seen {
 class ManyCalls final : public runtime::LibraryOp {
  public:
   ManyCalls(std::size_t calls, Seen& seen) : calls_(calls), seen_(seen) {}
-  Status run(void* const* args, void* workspace, const runtime::ExecContext& context) const override {
-    for (std::size_t i = 0; i < calls_; ++i) FUSEC_TRY(run_call(i, args, workspace, context));
+  Status run(void* const* args, void*, const runtime::ExecContext& context) const override {
+    for (std::size_t i = 0; i < calls_; ++i) FUSEC_TRY(run_call(i, args, context));
     return {};
   }
   std::size_t calls() const override { return calls_; }
-  Status run_call(std::size_t call, void* const* args, void*, const runtime::ExecContext& context) const override {
+  Status run_call(std::size_t call, void* const* args, const runtime::ExecContext& context) const override {
     if (call == seen_.fail_at) return Status(StatusCode::device, "the call fails");
     ++seen_.calls;
     seen_.streams.insert(context.stream);

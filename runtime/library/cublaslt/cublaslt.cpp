@@ -51,9 +51,8 @@ class CublasLtOp : public LibraryOp {
   std::size_t calls() const override {
     return chosen_.size() == 1 && limited_bytes() == 0 ? chosen_[0].gemm.calls.size() : 1;
   }
-  Status run_call(std::size_t call, void* const* args, void* workspace, const ExecContext& context) const override {
-    return calls() == 1 ? run(args, workspace, context)
-                        : run_at(chosen_[0], chosen_[0].gemm.calls[call], args, workspace, context);
+  Status run_call(std::size_t call, void* const* args, const ExecContext& context) const override {
+    return run_at(chosen_[0], chosen_[0].gemm.calls[call], args, nullptr, context);
   }
 
   std::size_t workspace_bytes() const override { return limited_bytes() == 0 ? 0 : limited_bytes() + kDeviceAlignment; }

@@ -58,11 +58,12 @@ class LibraryOp {
   // workspace: workspace_bytes() of memory, 64-byte aligned (256 on a GPU), with undefined contents. Allocates nothing.
   // On a GPU the device is current and the stream may be capturing.
   virtual Status run(void* const* args, void* workspace, const ExecContext& context) const = 0;
-  // On a GPU: the calls of which `run` consists if they may run side by side, else 1. They share the workspace.
+  // On a GPU: how many calls `run` consists of, if they may run side by side; else 1. An op of several calls has no
+  // workspace.
   virtual std::size_t calls() const { return 1; }
-  // One of several calls(); all of them do what `run` does.
-  virtual Status run_call(std::size_t /*call*/, void* const* args, void* workspace, const ExecContext& context) const {
-    return run(args, workspace, context);
+  // Does one of several calls(); all of them together do what `run` does.
+  virtual Status run_call(std::size_t /*call*/, void* const* args, const ExecContext& context) const {
+    return run(args, nullptr, context);
   }
   virtual std::size_t workspace_bytes() const { return 0; }
   // Of these, the most that one call of the library asked for: what Options::workspace_limit bounds.

@@ -26,7 +26,7 @@ Result<Branches> Branches::make(ContextPtr context, std::size_t calls) {
   return out;
 }
 
-Status Branches::run(const LibraryOp& op, void* const* args, void* workspace, CUstream stream) const {
+Status Branches::run(const LibraryOp& op, void* const* args, CUstream stream) const {
   const Driver& driver = context_->driver();
   const std::size_t count = std::min(op.calls(), branches_.size() + 1), beside = count - 1;
   FUSEC_TRY(context_->check(driver.cuEventRecord(begin_.get(), stream), "cuEventRecord"));
@@ -37,7 +37,7 @@ Status Branches::run(const LibraryOp& op, void* const* args, void* workspace, CU
   Status status;
   for (std::size_t i = 0; status.ok() && i < op.calls(); ++i) {
     const std::size_t b = i % count;
-    status = op.run_call(i, args, workspace, {1, b < beside ? branches_[b].stream.get() : stream});
+    status = op.run_call(i, args, {1, b < beside ? branches_[b].stream.get() : stream});
   }
   // Also after a failure: the caller waits for `stream` alone, and a capture must not end with open branches.
   for (std::size_t b = 0; b < beside; ++b) {

@@ -17,7 +17,7 @@ class Branches {
   static Result<Branches> make(ContextPtr context, std::size_t calls);
 
   // Puts the op's calls behind the work on `stream`; what follows on `stream` waits for all of them. Allocates nothing.
-  Status run(const LibraryOp& op, void* const* args, void* workspace, CUstream stream) const;
+  Status run(const LibraryOp& op, void* const* args, CUstream stream) const;
 
  private:
   struct Branch {

@@ -153,10 +153,10 @@ Status Frame::launch_phase(const Launch& launch, const PhaseLaunch& phase, CUstr
 Status Frame::launch(const Launch& launch, CUstream stream) {
   if (launch.op != nullptr) {
     void* const* const args = args_.data() + launch.first_arg;
-    void* const workspace = launch.workspace >= 0 ? arena_ + launch.workspace : nullptr;
-    behind_launch_ = launch.op->next_may_start_early() && launch.op->calls() == 1;
-    if (launch.op->calls() > 1) return branches_.run(*launch.op, args, workspace, stream);
-    return launch.op->run(args, workspace, {1, stream});
+    const bool is_one = launch.op->calls() == 1;
+    behind_launch_ = is_one && launch.op->next_may_start_early();
+    if (!is_one) return branches_.run(*launch.op, args, stream);
+    return launch.op->run(args, launch.workspace >= 0 ? arena_ + launch.workspace : nullptr, {1, stream});
   }
   for (uint32_t p = launch.first_phase; p < launch.first_phase + launch.phases; ++p) {
     FUSEC_TRY(launch_phase(launch, plan_->phases[p], stream));
