@@ -511,26 +511,34 @@ FUNCTION void shared_piece(u32& to, const void* from) {
 }
 )",
      0, true},
-    // d += a b^T: the thread's part of 16 x 8 results over 16 terms. Pitches are in elements.
-    {"mma_f16", "", R"(FUNCTION void mma_f16(float (&d)[4], const u16* a, int a_pitch, const u16* b, int b_pitch) {
+    // d += a b^T: the thread's part of 16 x 8 results over 16 terms. Pitches are in elements. Of a, so many terms of a
+    // row
+    // lie side by side, and the next ones a line further.
+    {"mma_f16", "",
+     R"(FUNCTION void mma_f16(float (&d)[4], const u16* a, int row_pitch, int width, int line_pitch, const u16* b, int b_pitch) {
   const int lane = threadIdx.x % 32, row = lane / 4, term = lane % 4 * 2;
-  const u16 *above = a + row * a_pitch + term, *below = above + 8 * a_pitch, *column = b + row * b_pitch + term;
+  const u16 *above = a + row * row_pitch + term / width * line_pitch + term % width;
+  const u16 *further = a + row * row_pitch + (term + 8) / width * line_pitch + (term + 8) % width;
+  const u16* column = b + row * b_pitch + term;
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
                "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-               : "r"(*(const u32*)above), "r"(*(const u32*)below), "r"(*(const u32*)(above + 8)),
-                 "r"(*(const u32*)(below + 8)), "r"(*(const u32*)column), "r"(*(const u32*)(column + 8)));
+               : "r"(*(const u32*)above), "r"(*(const u32*)(above + 8 * row_pitch)), "r"(*(const u32*)further),
+                 "r"(*(const u32*)(further + 8 * row_pitch)), "r"(*(const u32*)column), "r"(*(const u32*)(column + 8)));
 }
 )",
      80, true},
-    {"mma_bf16", "", R"(FUNCTION void mma_bf16(float (&d)[4], const u16* a, int a_pitch, const u16* b, int b_pitch) {
+    {"mma_bf16", "",
+     R"(FUNCTION void mma_bf16(float (&d)[4], const u16* a, int row_pitch, int width, int line_pitch, const u16* b, int b_pitch) {
   const int lane = threadIdx.x % 32, row = lane / 4, term = lane % 4 * 2;
-  const u16 *above = a + row * a_pitch + term, *below = above + 8 * a_pitch, *column = b + row * b_pitch + term;
+  const u16 *above = a + row * row_pitch + term / width * line_pitch + term % width;
+  const u16 *further = a + row * row_pitch + (term + 8) / width * line_pitch + (term + 8) % width;
+  const u16* column = b + row * b_pitch + term;
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
                "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-               : "r"(*(const u32*)above), "r"(*(const u32*)below), "r"(*(const u32*)(above + 8)),
-                 "r"(*(const u32*)(below + 8)), "r"(*(const u32*)column), "r"(*(const u32*)(column + 8)));
+               : "r"(*(const u32*)above), "r"(*(const u32*)(above + 8 * row_pitch)), "r"(*(const u32*)further),
+                 "r"(*(const u32*)(further + 8 * row_pitch)), "r"(*(const u32*)column), "r"(*(const u32*)(column + 8)));
 }
 )",
      80, true},

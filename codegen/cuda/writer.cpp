@@ -130,14 +130,17 @@ std::string shared_address(Writer& w, ir::BufferId id, const std::vector<IndexEx
 
 void write_mma(Writer& w, const ir::Mma& mma) {
   if (w.target.sm < ir::kFirstMmaSm) throw UnsupportedKernel("no matrix instructions on " + w.target.name);
-  const auto matrix = [&](ir::BufferId id, const std::vector<IndexExpr>& index) {
+  const auto pitch = [&](ir::BufferId id) {
     const ir::IndexShape strides = compute_strides(w.kernel.buffers[id]);
-    return shared_address(w, id, index) + ", " + w.index.text(strides[strides.size() - 2]);
+    return w.index.text(strides[strides.size() - 2]);
   };
+  const std::string a = mma.windows ? fmt::format("{}, {}, {}", mma.windows->step, mma.windows->width, pitch(mma.a))
+                                    : fmt::format("{}, {}, 0", pitch(mma.a), ir::kMmaTerms);
   define(w, mma.dst, raw_operand(w, mma.c));
-  w.out.line(fmt::format("{}({}, {}, {});",
+  w.out.line(fmt::format("{}({}, {}, {}, {}, {});",
                          w.prelude.use(std::string("mma_") + to_string(w.kernel.buffers[mma.a].dtype)),
-                         ir::reg_name(mma.dst), matrix(mma.a, mma.a_index), matrix(mma.b, mma.b_index)));
+                         ir::reg_name(mma.dst), shared_address(w, mma.a, mma.a_index), a,
+                         shared_address(w, mma.b, mma.b_index), pitch(mma.b)));
 }
 
 void write_plain(Writer& w, const ir::Stmt& stmt) {

@@ -195,16 +195,19 @@ void Interpreter::run(const CopyAsync& s, const Stmt& stmt) {
 void Interpreter::run(const Mma& s, const Stmt& stmt) {
   const std::vector<int64_t> a_index = eval(s.a_index), b_index = eval(s.b_index);
   const int64_t lane = eval(s.lane), g = lane / 4, t = lane % 4;
-  const auto at = [&](BufferId b, std::vector<int64_t> index, int64_t row, int64_t term) {
-    index[index.size() - 2] += row;
-    index.back() += term;
+  const auto at = [&](BufferId b, std::vector<int64_t> index, int64_t line, int64_t place) {
+    index[index.size() - 2] += line;
+    index.back() += place;
     const char* p = element(stmt, b, index);
     return p == nullptr ? 0.0 : load_number(k_.buffers[b].dtype, p).f;
   };
+  const auto a = [&](int64_t row, int64_t k) {
+    if (!s.windows) return at(s.a, a_index, row, k);
+    return at(s.a, a_index, k / s.windows->width, row * s.windows->step + k % s.windows->width);
+  };
   for (int64_t i = 0; i < kMmaResults; ++i) {
     double sum = read(s.c, static_cast<int>(i)).f;
-    for (int64_t k = 0; k < kMmaTerms && ok(); ++k)
-      sum += at(s.a, a_index, g + 8 * (i / 2), k) * at(s.b, b_index, 2 * t + i % 2, k);
+    for (int64_t k = 0; k < kMmaTerms && ok(); ++k) sum += a(g + 8 * (i / 2), k) * at(s.b, b_index, 2 * t + i % 2, k);
     write(s.dst, static_cast<int>(i), cast_number(DType::f64, DType::f32, {sum, 0}));
   }
 }

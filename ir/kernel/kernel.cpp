@@ -120,6 +120,26 @@ std::array<char, 8> get_bytes(const Constant& c) {
 
 bool Constant::operator==(const Constant& o) const { return dtype == o.dtype && get_bytes(*this) == get_bytes(o); }
 
+std::vector<IndexExpr> element_of_a(const Mma& mma, const IndexExpr& row, const IndexExpr& term) {
+  std::vector<IndexExpr> index = mma.a_index;
+  IndexExpr &line = index[index.size() - 2], &place = index.back();
+  if (mma.windows) {
+    line += floordiv(term, mma.windows->width);
+    place += row * mma.windows->step + mod(term, mma.windows->width);
+  } else {
+    line += row;
+    place += term;
+  }
+  return index;
+}
+
+std::vector<IndexExpr> element_of_b(const Mma& mma, const IndexExpr& row, const IndexExpr& term) {
+  std::vector<IndexExpr> index = mma.b_index;
+  index[index.size() - 2] += row;
+  index.back() += term;
+  return index;
+}
+
 int tuple_size(Combiner combiner) {
   switch (combiner) {
     case Combiner::argmax:

@@ -260,6 +260,10 @@ struct CopyAsync {
 //
 //   dst[i] = c[i] + sum over k = 0 .. 15 of a[a_index + (g + 8 (i div 2), k)] * b[b_index + (2 t + i mod 2, k)]
 //
+// With windows {width, step}, a is not a matrix but the lines under sliding windows, and the element of row r and term
+// k is a[a_index + (k div width, step r + k mod width)]. The width divides kMmaTerms; width, step and the first
+// position are even, because two elements are read at a time.
+//
 // The evaluator rounds the sum once; hardware rounds it in ways of its own. All threads of the warp come here with
 // equal a_index and b_index.
 struct Mma {
@@ -268,7 +272,14 @@ struct Mma {
   BufferId a, b;
   std::vector<IndexExpr> a_index, b_index;
   IndexExpr lane;
+  struct Windows {
+    int64_t width = 0, step = 0;
+  };
+  std::optional<Windows> windows = {};
 };
+// The element of a or b of a row and a term of the product.
+std::vector<IndexExpr> element_of_a(const Mma& mma, const IndexExpr& row, const IndexExpr& term);
+std::vector<IndexExpr> element_of_b(const Mma& mma, const IndexExpr& row, const IndexExpr& term);
 inline constexpr int kFirstMmaSm = 80;  // the first GPU architecture that has it
 inline constexpr int64_t kMmaRows = 16, kMmaColumns = 8, kMmaTerms = 16, kMmaResults = 4;  // results: of a thread
 

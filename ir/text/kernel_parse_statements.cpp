@@ -400,6 +400,12 @@ Result<Stmt> KernelParser::mma(RegId dst) {
   FUSEC_TRY(lexer_.expect(","));
   FUSEC_ASSIGN(s.a, buffer());
   FUSEC_ASSIGN(s.a_index, indices("[", "]"));
+  if (lexer_.accept_word("windows")) {
+    FUSEC_ASSIGN(const std::vector<IndexExpr> windows, indices("[", "]"));
+    if (windows.size() != 2 || !windows[0].is_const() || !windows[1].is_const())
+      return lexer_.error("the windows of an mma are [width, step]");
+    s.windows = {windows[0].value(), windows[1].value()};
+  }
   FUSEC_TRY(lexer_.expect(","));
   FUSEC_ASSIGN(s.b, buffer());
   FUSEC_ASSIGN(s.b_index, indices("[", "]"));

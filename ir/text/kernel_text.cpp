@@ -206,8 +206,9 @@ class Printer {
                        indices(s.extents));
   }
   std::string text(const Mma& s) const {
-    return fmt::format("{} = mma {}, {}, {} by {}", definition(s.dst), operand(s.c, DType::f32),
-                       element(s.a, s.a_index), element(s.b, s.b_index), index(s.lane));
+    const std::string windows = s.windows ? fmt::format(" windows [{}, {}]", s.windows->width, s.windows->step) : "";
+    return fmt::format("{} = mma {}, {}{}, {} by {}", definition(s.dst), operand(s.c, DType::f32),
+                       element(s.a, s.a_index), windows, element(s.b, s.b_index), index(s.lane));
   }
   std::string text(const TileProduct& s) const {
     return fmt::format("tile_product {}, {} pitch {}, {} pitch {} size [{}, {}, {}] by {}",

@@ -215,8 +215,30 @@ class Collector {
   }
   void visit(const Mma& s, const Stmt& stmt) {
     static const std::vector<IndexExpr> kRows = {kMmaRows, kMmaTerms}, kColumns = {kMmaColumns, kMmaTerms};
-    box(s.a, false, s.a_index, kRows, stmt);
+    if (s.windows) {
+      windows(s, stmt);
+    } else {
+      box(s.a, false, s.a_index, kRows, stmt);
+    }
     box(s.b, false, s.b_index, kColumns, stmt);
+  }
+
+  // Records reads of the lines under the windows of an mma's rows.
+  void windows(const Mma& s, const Stmt& stmt) {
+    const std::size_t depth = loops_.size();
+    boxes_.push_back(std::make_unique<std::vector<IndexExpr>>(
+        std::vector<IndexExpr>{kMmaTerms / s.windows->width, kMmaRows, s.windows->width}));
+    std::vector<IndexExpr> vars;
+    for (const IndexExpr& extent : *boxes_.back()) {
+      const VarId var{next_var_++};
+      loops_.push_back({&extent, LoopTag::seq, var, extent});
+      vars.push_back(IndexExpr::symbol(var));
+    }
+    std::vector<IndexExpr> index = s.a_index;
+    index[index.size() - 2] += vars[0];
+    index.back() += vars[1] * s.windows->step + vars[2];
+    access(s.a, false, index, stmt).width = 1;
+    loops_.resize(depth);
   }
 
   void visit(const TileProduct& s, const Stmt& stmt) {

@@ -236,6 +236,9 @@ void FormCheck::check(const Mma& m, const Stmt& s) {
   const Buffer &a = k_.buffers[m.a], &b = k_.buffers[m.b];
   if (a.space != Space::shared || b.space != Space::shared || a.dtype != b.dtype || !is_16_bit_float(a.dtype))
     find(s, "multiplies dtypes or spaces that it cannot");
+  if (m.windows &&
+      (m.windows->width < 2 || kMmaTerms % m.windows->width != 0 || m.windows->step < 2 || m.windows->step % 2 != 0))
+    find(s, "has windows of a width or a step that it cannot read");
   if (lowered_ && !(m.lane == mod(IndexExpr::symbol(kThread), 32)))
     find(s, "is not run by the thread whose part it computes");
   if (lowered_ && splits_warp_) find(s, "is not run by all threads of a warp");

@@ -382,20 +382,24 @@ inline unsigned short bf16_from_f32(float v) {
 }
 // Each thread computes its results from the tiles, of which the threads of a warp read a part each.
 template <class F>
-void mma_of(float (&d)[4], const unsigned short* a, int a_pitch, const unsigned short* b, int b_pitch, const F& f32) {
+void mma_of(float (&d)[4], const unsigned short* a, int row_pitch, int width, int line_pitch, const unsigned short* b,
+            int b_pitch, const F& f32) {
   const int lane = (int)emulation::thread_index.x % 32;
   for (int i = 0; i < 4; ++i) {
-    const unsigned short *row = a + (lane / 4 + i / 2 * 8) * a_pitch, *column = b + (lane % 4 * 2 + i % 2) * b_pitch;
+    const unsigned short *row = a + (lane / 4 + i / 2 * 8) * row_pitch, *column = b + (lane % 4 * 2 + i % 2) * b_pitch;
     double sum = d[i];
-    for (int k = 0; k < 16; ++k) sum += (double)f32(row[k]) * (double)f32(column[k]);
+    for (int k = 0; k < 16; ++k) sum += (double)f32(row[k / width * line_pitch + k % width]) * (double)f32(column[k]);
     d[i] = (float)sum;
   }
 }
-inline void mma_f16(float (&d)[4], const unsigned short* a, int a_pitch, const unsigned short* b, int b_pitch) {
-  mma_of(d, a, a_pitch, b, b_pitch, f32_from_f16);
+inline void mma_f16(float (&d)[4], const unsigned short* a, int row_pitch, int width, int line_pitch,
+                    const unsigned short* b, int b_pitch) {
+  mma_of(d, a, row_pitch, width, line_pitch, b, b_pitch, f32_from_f16);
 }
-inline void mma_bf16(float (&d)[4], const unsigned short* a, int a_pitch, const unsigned short* b, int b_pitch) {
-  mma_of(d, a, a_pitch, b, b_pitch, [](unsigned short v) { return __uint_as_float((unsigned)v << 16); });
+inline void mma_bf16(float (&d)[4], const unsigned short* a, int row_pitch, int width, int line_pitch,
+                     const unsigned short* b, int b_pitch) {
+  mma_of(d, a, row_pitch, width, line_pitch, b, b_pitch,
+         [](unsigned short v) { return __uint_as_float((unsigned)v << 16); });
 }
 // Each thread that multiplies reads both factors from where they lie: nothing is streamed.
 template <int M, int N, int S, bool kBf16>

@@ -122,15 +122,14 @@ void write_ballot(GpuWriter& w, const ir::Ballot& ballot) {
 
 // The words of an operand of an mma, two elements each: those of the given rows and, 8 terms further on, of these
 // again.
-std::vector<Value*> mma_words(GpuWriter& w, ir::BufferId id, const std::vector<IndexExpr>& index, const IndexExpr& lane,
+template <class Element>
+std::vector<Value*> mma_words(GpuWriter& w, const ir::Mma& mma, ir::BufferId id, const Element& element,
                               const std::vector<int64_t>& rows) {
   auto& b = w.ir.b;
   std::vector<Value*> words;
   for (const int64_t term : {0, 8}) {
     for (const int64_t row : rows) {
-      std::vector<IndexExpr> at = index;
-      at[at.size() - 2] += floordiv(lane, 4) + row;
-      at.back() += mod(lane, 4) * 2 + term;
+      const std::vector<IndexExpr> at = element(mma, floordiv(mma.lane, 4) + row, mod(mma.lane, 4) * 2 + term);
       const Access access = make_access(w, id, at, 0, 1);
       words.push_back(b.CreateAlignedLoad(b.getInt32Ty(), address(w, access), llvm::Align(4)));
     }
@@ -141,8 +140,8 @@ std::vector<Value*> mma_words(GpuWriter& w, ir::BufferId id, const std::vector<I
 void write_mma(GpuWriter& w, const ir::Mma& mma) {
   auto& b = w.ir.b;
   if (w.ir.target.sm < ir::kFirstMmaSm) throw UnsupportedKernel("no matrix instructions on " + w.ir.target.name);
-  std::vector<Value*> args = mma_words(w, mma.a, mma.a_index, mma.lane, {0, 8});
-  for (Value* word : mma_words(w, mma.b, mma.b_index, mma.lane, {0})) args.push_back(word);
+  std::vector<Value*> args = mma_words(w, mma, mma.a, ir::element_of_a, {0, 8});
+  for (Value* word : mma_words(w, mma, mma.b, ir::element_of_b, {0})) args.push_back(word);
   Value* c = raw_operand(w, mma.c);
   for (uint64_t i = 0; i < ir::kMmaResults; ++i) args.push_back(b.CreateExtractElement(c, i));
   std::vector<llvm::Type*> types;

@@ -26,7 +26,7 @@ constexpr double kTileColumns = 24, kTileRows = 8, kBlocks = 1.5;
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 int64_t shared_bytes(const ProductShape& shape, const ProductTiles& t) {
-  const int64_t factors = (t.rows + t.columns) * (t.chunk + kTilePad) * 2;
+  const int64_t factors = ((shape.in_place() ? 0 : t.rows) + t.columns) * (t.chunk + kTilePad) * 2;
   const int64_t results = t.kept_rows() * (t.columns + kTilePad) * 4;
   return factors + results + (shape.patches ? t.lines(shape) * round_up(shape.positions(t.rows), 8) * 2 : 0);
 }

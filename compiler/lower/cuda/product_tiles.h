@@ -18,6 +18,10 @@ struct ProductShape {
   int64_t terms = 0, columns = 0;
   std::optional<Patches> patches;  // that the rows are
 
+  // Whether matrix instructions read patches where they lie under the windows.
+  bool in_place() const {
+    return patches && patches->step % 2 == 0 && patches->width % 2 == 0 && ir::kMmaTerms % patches->width == 0;
+  }
   int64_t positions(int64_t rows) const { return (rows - 1) * patches->step + patches->width; }  // under their windows
 };
 

@@ -55,7 +55,7 @@ class ProductSchedule {
     const VarId i = add_var(k_), j = add_var(k_);
     row0_ = IndexExpr::symbol(i) * tiles_.rows, column0_ = IndexExpr::symbol(j) * tiles_.columns;
     const DType dtype = k_.regs[p_.left].dtype;
-    a_ = {add_tile("A", dtype, tiles_.rows, tiles_.chunk + kTilePad, tiles_.chunk),
+    a_ = {shape_.in_place() ? BufferId() : add_tile("A", dtype, tiles_.rows, tiles_.chunk + kTilePad, tiles_.chunk),
           p_.left,
           p_.m,
           tiles_.rows,
@@ -86,8 +86,8 @@ class ProductSchedule {
     held.insert(held.end(), {rows_of_warp_.extent, columns_of_warp_.extent, ir::kMmaResults});
     sums_ = add_buffer(k_, {"sums", ir::Space::reg, DType::f32, std::move(held), {}, 0, ""});
     Block body;
-    for (const BufferId id : {a_.tile, b_.tile, results_, sums_}) body.push_back({ir::Alloc{id}});
-    if (shape_.patches) body.push_back({ir::Alloc{windows_}});
+    for (const BufferId id : {a_.tile, b_.tile, results_, sums_, windows_})
+      if (id.valid()) body.push_back({ir::Alloc{id}});
     append(filled, sum(add_var(k_)));
     filled.push_back(finish());
     append(body, turns_ ? take_turns(std::move(filled)) : std::move(filled));
@@ -357,26 +357,36 @@ class ProductSchedule {
     Block part, result;
     // Patches are read from shared memory: what comes from further away is asked for first.
     if (!turns_) part.push_back(fill(b_, column0_, term0));
-    part.push_back(fill(a_, row0_, term0));
-    part.push_back(multiply());
+    if (!shape_.in_place()) part.push_back(fill(a_, row0_, term0));
+    part.push_back(multiply(step));
     result.push_back(over_results(clear()));
     if (chunks == 1) return append(result, std::move(part)), result;
     result.push_back(rebuild_loops({{LoopTag::seq, step, chunks}}, std::move(part)));
     return result;
   }
 
-  Stmt multiply() {
+  // Of the chunk whose number is `chunk`.
+  Stmt multiply(VarId chunk) {
     Block step;
     const VarId at = add_var(k_);
     const RegId before = add_reg(k_, DType::f32, ir::kMmaResults), after = add_reg(k_, DType::f32, ir::kMmaResults);
     step.push_back({ir::Load{before, sums_, sums_at(lane()), {}, ir::Constant{DType::f32}, 0}});
-    step.push_back({ir::Mma{after,
-                            before,
-                            a_.tile,
-                            b_.tile,
-                            {warp_row(), IndexExpr::symbol(at) * ir::kMmaTerms},
-                            {warp_column(), IndexExpr::symbol(at) * ir::kMmaTerms},
-                            IndexExpr::symbol(warps_.back().var)}});
+    const IndexExpr term = IndexExpr::symbol(at) * ir::kMmaTerms;
+    ir::Mma mma{after,
+                before,
+                a_.tile,
+                b_.tile,
+                {warp_row(), term},
+                {warp_column(), term},
+                IndexExpr::symbol(warps_.back().var)};
+    if (shape_.in_place()) {
+      const auto& [width, windows_step] = *shape_.patches;
+      mma.a = windows_;
+      mma.a_index = {IndexExpr::symbol(at) * (ir::kMmaTerms / width), warp_row() * windows_step};
+      if (tiles_.chunks(shape_.terms) > 1) mma.a_index[0] += IndexExpr::symbol(chunk) * (tiles_.chunk / width);
+      mma.windows = {width, windows_step};
+    }
+    step.push_back({std::move(mma)});
     step.push_back({ir::Store{sums_, sums_at(lane()), after, {}, ir::StoreHint::none}});
     std::vector<LoopHead> heads;
     for (const Axis& axis : used(warps_)) heads.push_back({axis.tag, axis.var, axis.extent});

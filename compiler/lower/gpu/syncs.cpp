@@ -315,18 +315,13 @@ class SyncPlacer {
     } else if (const auto* store = std::get_if<ir::Store>(&stmt.v)) {
       access(store->buffer, store->index, store->guard, ir::width_of(kernel_, stmt), own.written);
     } else if (const auto* mma = std::get_if<ir::Mma>(&stmt.v)) {
+      const IndexExpr term = IndexExpr::symbol(ir::kLane);
       for (int64_t i : {0, 1}) {
-        read_row(mma->a, mma->a_index, floordiv(mma->lane, 4) + i * ir::kMmaRows / 2, own);
-        read_row(mma->b, mma->b_index, mod(mma->lane, 4) * 2 + i, own);
+        const IndexExpr row = floordiv(mma->lane, 4) + i * ir::kMmaRows / 2, column = mod(mma->lane, 4) * 2 + i;
+        access(mma->a, element_of_a(*mma, row, term), {}, ir::kMmaTerms, own.read);
+        access(mma->b, element_of_b(*mma, column, term), {}, ir::kMmaTerms, own.read);
       }
     }
-  }
-
-  // The terms of an mma in one row of an operand.
-  void read_row(BufferId buffer, std::vector<IndexExpr> index, const IndexExpr& row, Touched& own) {
-    index[index.size() - 2] += row;
-    index.back() += IndexExpr::symbol(ir::kLane);
-    access(buffer, index, {}, ir::kMmaTerms, own.read);
   }
 
   void touch_block(const Stmt& stmt, const Block& body, Touched& own, bool repeats) {
