@@ -53,6 +53,8 @@ Result<bool> widen_gates(ir::Graph& graph, const PassContext& context);
 Result<bool> unmerge_axes(ir::Graph& graph, const PassContext& context);
 // Puts convolutions and pools into layout "last", between transposes.
 Result<bool> channels_last(ir::Graph& graph, const PassContext& context);
+// Moves a transpose of a product's rows in front of the product, where one was before, so that both become one.
+Result<bool> hoist_transposes(ir::Graph& graph, const PassContext& context);
 // Moves transposes behind element-wise ops, reductions and concats, until they meet their inverse.
 Result<bool> sink_transposes(ir::Graph& graph, const PassContext& context);
 // Where the target's libraries are slow on few channels: makes the positions that a convolution's window moves by its

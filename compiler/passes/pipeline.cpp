@@ -34,6 +34,7 @@ const std::vector<Pass>& pipeline() {
       {"widen_gates", widen_gates},
       {"unmerge_axes", unmerge_axes},
       {"channels_last", channels_last},
+      {"hoist_transposes", hoist_transposes},
       {"sink_transposes", sink_transposes},
       {"space_to_depth", space_to_depth},
       {"expand_pools", expand_pools, true},
