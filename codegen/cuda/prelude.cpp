@@ -512,10 +512,10 @@ FUNCTION void shared_piece(u32& to, const void* from) {
 )",
      0, true},
     // d += a b^T: the thread's part of 16 x 8 results over 16 terms. Pitches are in elements. Of a, so many terms of a
-    // row
-    // lie side by side, and the next ones a line further.
+    // row lie side by side, and the next ones a line further.
     {"mma_f16", "",
-     R"(FUNCTION void mma_f16(float (&d)[4], const u16* a, int row_pitch, int width, int line_pitch, const u16* b, int b_pitch) {
+     R"(FUNCTION void mma_f16(float (&d)[4], const u16* a, int row_pitch, int width, int line_pitch, const u16* b,
+                      int b_pitch) {
   const int lane = threadIdx.x % 32, row = lane / 4, term = lane % 4 * 2;
   const u16 *above = a + row * row_pitch + term / width * line_pitch + term % width;
   const u16 *further = a + row * row_pitch + (term + 8) / width * line_pitch + (term + 8) % width;
@@ -529,7 +529,8 @@ FUNCTION void shared_piece(u32& to, const void* from) {
 )",
      80, true},
     {"mma_bf16", "",
-     R"(FUNCTION void mma_bf16(float (&d)[4], const u16* a, int row_pitch, int width, int line_pitch, const u16* b, int b_pitch) {
+     R"(FUNCTION void mma_bf16(float (&d)[4], const u16* a, int row_pitch, int width, int line_pitch, const u16* b,
+                      int b_pitch) {
   const int lane = threadIdx.x % 32, row = lane / 4, term = lane % 4 * 2;
   const u16 *above = a + row * row_pitch + term / width * line_pitch + term % width;
   const u16 *further = a + row * row_pitch + (term + 8) / width * line_pitch + (term + 8) % width;
