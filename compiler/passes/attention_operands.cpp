@@ -11,6 +11,7 @@
 
 #include "compiler/partition/domain.h"
 #include "compiler/passes/causal_mask.h"
+#include "compiler/passes/map_order.h"
 #include "ir/ops/cast.h"
 
 namespace fusec::compiler {
@@ -52,35 +53,12 @@ Dim count(Shape::const_iterator begin, Shape::const_iterator end) {
   return n;
 }
 
-// How many axes of `to` each axis of `from` becomes; nullopt if `to` does not only split axes.
-std::optional<std::vector<std::size_t>> splits(const Shape& from, const Shape& to) {
-  std::vector<std::size_t> counts;
-  std::size_t next = 0;
-  for (const Dim& extent : from) {
-    Dim product(1);
-    std::size_t n = 0;
-    if (extent.is(1)) {
-      if (next < to.size() && to[next].is(1)) ++next, ++n;
-    } else {
-      do {
-        if (next == to.size()) return std::nullopt;
-        product = product * to[next++];
-        ++n;
-      } while (!(product == extent));
-    }
-    counts.push_back(n);
-  }
-  for (; next < to.size() && to[next].is(1) && !counts.empty(); ++next) ++counts.back();
-  return next == to.size() ? std::optional(counts) : std::nullopt;
-}
-
 bool is_zero_everywhere(const Tensor& tensor) {
   const auto size = static_cast<int64_t>(size_of(tensor.dtype()));
   for (int64_t i = 0; i < tensor.num_elements(); ++i)
     if (ir::load_double(tensor.dtype(), tensor.as<char>() + i * size) != 0) return false;
   return true;
 }
-
 }  // namespace
 
 ValueId AttentionOperands::node(ir::Op op, std::vector<ValueId> inputs, ir::Attrs attrs) {
@@ -165,47 +143,10 @@ ValueId AttentionOperands::rebuilt(const Peeled& from) {
 }
 
 ValueId AttentionOperands::transposed(ValueId v, std::vector<int64_t> perm) {
-  if (const Node* made = graph_.producer(v); made != nullptr && made->op == TensorOp::transpose) {
-    const std::vector<int64_t>& inner = made->attrs.ints("perm");
-    for (int64_t& axis : perm) axis = inner[static_cast<std::size_t>(axis)];
-    v = made->inputs[0];
-  }
-  if (std::is_sorted(perm.begin(), perm.end())) return v;
-  return node(TensorOp::transpose, {v}, {{"perm", perm}});
+  return compiler::transposed(graph_, v, std::move(perm), origin_);
 }
 
-// reshape(transpose(x)) that splits axes -> transpose(reshape(x))
-ValueId AttentionOperands::viewed(ValueId v, const Shape& to, int steps) {
-  const Node* const made = steps == 0 ? nullptr : graph_.producer(v);
-  if (made != nullptr && made->op == TensorOp::reshape) return viewed(made->inputs[0], to, steps - 1);
-  if (made != nullptr && made->op == TensorOp::transpose) {
-    if (const auto counts = splits(shape(v), to)) {
-      const std::vector<int64_t> perm = made->attrs.ints("perm");
-      std::vector<Shape> parts(perm.size());  // of each axis of x
-      std::vector<int64_t> begin(perm.size());
-      std::size_t next = 0;
-      for (std::size_t i = 0; i < perm.size(); ++i) {
-        Shape& part = parts[static_cast<std::size_t>(perm[i])];
-        part.assign(to.begin() + static_cast<std::ptrdiff_t>(next),
-                    to.begin() + static_cast<std::ptrdiff_t>(next + (*counts)[i]));
-        next += (*counts)[i];
-      }
-      Shape inner;
-      for (std::size_t j = 0; j < parts.size(); ++j) {
-        begin[j] = static_cast<int64_t>(inner.size());
-        inner.insert(inner.end(), parts[j].begin(), parts[j].end());
-      }
-      std::vector<int64_t> outer;
-      for (std::size_t i = 0; i < perm.size(); ++i) {
-        for (std::size_t k = 0; k < (*counts)[i]; ++k)
-          outer.push_back(begin[static_cast<std::size_t>(perm[i])] + static_cast<int64_t>(k));
-      }
-      const ValueId x = made->inputs[0];
-      return transposed(viewed(x, inner, steps - 1), outer);
-    }
-  }
-  return shape(v) == to ? v : node(TensorOp::reshape, {v}, {{"shape", to}});
-}
+ValueId AttentionOperands::viewed(ValueId v, const Shape& to) { return reshaped(graph_, v, to, origin_); }
 
 // The operand with the axes `to`. `front`: those in front of its matrices before.
 ValueId AttentionOperands::operand(const Peeled& from, bool transpose, const Shape& front, const Shape& to) {

@@ -83,7 +83,7 @@ class AttentionOperands {
   ValueId operand(const Peeled& from, bool transposed, const Shape& front, const Shape& to);
   ValueId rebuilt(const Peeled& from);
   ValueId transposed(ValueId v, std::vector<int64_t> perm);
-  ValueId viewed(ValueId v, const Shape& to, int steps = 16);
+  ValueId viewed(ValueId v, const Shape& to);
   std::optional<Dim> sharing(ValueId v) const;
   ValueId unshared(ValueId v, const Dim& shared);
 

@@ -42,6 +42,8 @@ Result<bool> subpixel_convolutions(ir::Graph& graph, const PassContext& context)
 Result<bool> recognize_activations(ir::Graph& graph, const PassContext& context);
 // Makes one node of an attention that is written out, where a library of the target computes it.
 Result<bool> recognize_attention(ir::Graph& graph, const PassContext& context);
+// On a GPU: makes the operands of matrix products views of what is stored, and moves factors behind the products.
+Result<bool> strided_operands(ir::Graph& graph, const PassContext& context);
 // On a GPU: makes one product of those of one value by constant matrices whose parts are read where they lie.
 Result<bool> merge_products(ir::Graph& graph, const PassContext& context);
 // Writes an attention out where none does. Required: nothing else computes it.

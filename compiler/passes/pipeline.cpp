@@ -30,6 +30,7 @@ const std::vector<Pass>& pipeline() {
       {"convert_precision", convert_precision},
       {"recognize_activations", recognize_activations},
       {"recognize_attention", recognize_attention},
+      {"strided_operands", strided_operands},
       {"merge_products", merge_products},
       {"widen_gates", widen_gates},
       {"unmerge_axes", unmerge_axes},

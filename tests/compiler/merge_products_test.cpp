@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products that are merged give what they gave.
+// Products that are merged, and operands that become views, give what they gave.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -154,6 +154,77 @@ TEST(MergeProducts, NotWithAMatrixOrResultThatIsNeededAlone) {
     if (kind == 1) add_output(g, add_node(g, ScalarOp::exp, {a}), "r");
     EXPECT_EQ(run(g, "merge_products"), kind == 2);
   }
+}
+
+// Two heads of attention, from one product per operand, by the layouts that exporters write.
+Graph attention(bool merged_batch, int shared, double scale) {
+  Graph g;
+  const Dim n = Dim::symbol("N");
+  g.symbols = {"N"};
+  const int64_t heads = 4, rows = 3, channels = 4;
+  const Shape in = merged_batch ? Shape{rows, n, 8} : Shape{n, rows, 8};
+  const ValueId x = add_input(g, "x", {DType::f32, in});
+  std::vector<ValueId> operands;
+  for (const uint64_t seed : {1, 2, 3}) {
+    const int64_t own = seed == 1 ? heads : heads / shared;
+    ValueId v = matmul(g, x, weights(g, DType::f32, {8, own * channels}, seed));
+    const Shape apart = merged_batch ? Shape{rows, n * own, channels} : Shape{n, rows, own, channels};
+    v = add_node(g, TensorOp::reshape, {v}, {{"shape", apart}});
+    const std::vector<int64_t> perm = merged_batch ? std::vector<int64_t>{1, 0, 2} : std::vector<int64_t>{0, 2, 1, 3};
+    v = add_node(g, TensorOp::transpose, {v}, {{"perm", perm}});
+    if (merged_batch) v = add_node(g, TensorOp::reshape, {v}, {{"shape", Shape{n, own, rows, channels}}});
+    if (own != heads) {
+      v = add_node(g, TensorOp::reshape, {v}, {{"shape", Shape{n, own, 1, rows, channels}}});
+      v = add_node(g, TensorOp::broadcast, {v}, {{"shape", Shape{n, own, shared, rows, channels}}});
+      v = add_node(g, TensorOp::reshape, {v}, {{"shape", Shape{n, heads, rows, channels}}});
+    }
+    if (seed != 3 && scale != 1) v = add_node(g, ScalarOp::mul, {v, add_scalar_constant(g, DType::f32, scale)});
+    operands.push_back(v);
+  }
+  ValueId product;
+  if (scale == 1) {
+    product = matmul(g, operands[0], operands[1], true);
+  } else {
+    const std::vector<int64_t> swap{0, 1, 3, 2};
+    product = matmul(g, operands[0], add_node(g, TensorOp::transpose, {operands[1]}, {{"perm", swap}}));
+  }
+  const ValueId scores = add_node(g, ScalarOp::tanh, {product});
+  add_output(g, matmul(g, scores, operands[2]), "y");
+  return g;
+}
+
+TEST(StridedOperands, GiveWhatTheProductGives) {
+  for (const bool merged_batch : {false, true}) {
+    for (const int shared : {1, 2, 4}) {
+      for (const double scale : {0.5, 0.5946, 1.3}) {
+        const Graph before = attention(merged_batch, shared, scale);
+        Graph after = before;
+        ASSERT_TRUE(run(after, "strided_operands")) << ir::print(before);
+        after = compact(after);
+        EXPECT_EQ(count(after, ScalarOp::mul), 1) << ir::print(after);
+        if (shared == 1) {
+          EXPECT_TRUE(run(after, "merge_products")) << ir::print(after);
+          after = compact(after);
+          EXPECT_EQ(count(after, TensorOp::matmul), 3) << ir::print(after);
+        }
+        const std::vector<int64_t> shape = merged_batch ? std::vector<int64_t>{3, 2, 8} : std::vector<int64_t>{2, 3, 8};
+        expect_equal(before, after, {*ir::random_tensor(DType::f32, shape, 7)}, 2e-6);
+      }
+    }
+  }
+}
+
+TEST(StridedOperands, LeaveNoTraceOfWhatTheyTried) {
+  Graph g = attention(false, 1, 1);
+  EXPECT_FALSE(run(g, "strided_operands"));
+  EXPECT_TRUE(run(g, "merge_products"));
+  EXPECT_EQ(count(compact(g), TensorOp::matmul), 3) << ir::print(g);
+}
+
+TEST(StridedOperands, NotOfFactorsThatLeaveTheRange) {
+  Graph g = attention(false, 1, 0x1p-100);
+  run(g, "strided_operands");
+  EXPECT_EQ(count(compact(g), ScalarOp::mul), 2);
 }
 
 }  // namespace
