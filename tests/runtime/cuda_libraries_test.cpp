@@ -434,6 +434,32 @@ TEST_F(CudaLibraries, RandomConvolutions) {
   }
 }
 
+// Padding that differs at both ends, of filters per channel and of others, by every choice: one engine of cuDNN reads
+// other memory where there is more in front (barred_engines of cudnn/spec.h).
+TEST_F(CudaLibraries, FrontPadsOfGroups) {
+  struct Row {
+    int64_t length, taps, before, after;
+  };
+  constexpr Row kRows[] = {{2, 3, 1, 0}, {2, 3, 0, 1}, {4, 3, 2, 1}, {2, 4, 3, 0}, {33, 4, 3, 0}};
+  for (const auto& [length, taps, before, after] : kRows) {
+    for (const int64_t groups : {2, 8}) {
+      for (const bool last : {true, false}) {
+        const testing::Image images[] = {
+            {3, 8, 8, {length}, {taps}, {1}, {before, after}, {1}, groups},
+            {3, groups, groups, {length}, {taps}, {1}, {before, after}, {1}, groups},
+            {1, groups, groups, {3, length}, {2, taps}, {1, 1}, {1, before, 0, after}, {1, 1}, groups}};
+        for (const testing::Image& image : images) {
+          SCOPED_TRACE("groups " + std::to_string(groups) + ", " + std::to_string(image.c) + " channels, " +
+                       ::testing::PrintToString(image.in) + ", pads " + ::testing::PrintToString(image.pads));
+          Case c = testing::image_case(image, last, true);
+          for_every_choice(c, 3e-6);
+          kept_.push_back(std::move(c));
+        }
+      }
+    }
+  }
+}
+
 // In exact numerics NaN comes through relu of cuDNN, and max.
 TEST_F(CudaLibraries, ExactKeepsNan) {
   use(exact());

@@ -126,7 +126,7 @@ fe::error_t lower(fe::graph::Graph& graph, cudnnHandle_t handle) {
 template <class Spec>
 fe::error_t filter(fe::graph::Graph& graph, const Spec& spec) {
   graph.deselect_numeric_notes(forbidden(spec));
-  graph.deselect_engines(lossy_engines(spec));
+  graph.deselect_engines(barred_engines(spec));
   graph.deselect_workspace_greater_than(static_cast<int64_t>(spec.workspace_limit));
   return graph.check_support();
 }

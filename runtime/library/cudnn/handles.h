@@ -93,7 +93,7 @@ class Handles {
 void use_library(void* library);
 
 // The plan that the spec names, or else the first in cuDNN's heuristics that meets our numerics: f32 without TF32
-// unless spec.tf32, no reduced precision, the same bits on every run, no engine in lossy_engines. A named plan skips
+// unless spec.tf32, no reduced precision, the same bits on every run, no engine in barred_engines. A named plan skips
 // the heuristics. A plan in the cache (which may be null) is not built again.
 Result<std::unique_ptr<CudnnPlan>> conv_plan(std::shared_ptr<Handles> handles, const ConvSpec& spec,
                                              const CudnnPlanCache* cache);

@@ -44,7 +44,12 @@ std::string to_text(const AttentionSpec& spec) {
   return text + tensor_text("out", spec.out);
 }
 
-std::vector<std::string> lossy_engines(const ConvSpec& spec) {
+std::vector<std::string> barred_engines(const ConvSpec& spec) {
+  const Window& w = spec.window;
+  bool more_in_front = false;
+  for (std::size_t i = 0; i < w.before.size(); ++i) more_in_front |= w.before[i] > w.after[i];
+  const bool is_grouped = spec.in.dims[1] != spec.filter.dims[1];
+  if (spec.in.dtype == DType::f32 && is_grouped && more_in_front) return {"eng5"};
   if (!spec.exact || !is_16_bit_float(spec.out.dtype)) return {};
   const bool has_relu = !spec.epilogues.empty() && !spec.epilogues.back().operand;
   if (has_relu) return {"eng6_k25=2", "eng39_"};
@@ -57,7 +62,7 @@ std::unique_ptr<CudnnPlanCache> CudnnPlanCache::open(const Options& options, con
   auto cache = KernelCache::open_root(cache_root(options), make_warn(options), options.cache_limit);
   if (!cache.ok()) return nullptr;  // the engine's own kernel cache warns of this
   return std::unique_ptr<CudnnPlanCache>(
-      new CudnnPlanCache(std::move(cache).value(), fmt::format("cudnn plan 4; {}; cudnn {}; ", device, version)));
+      new CudnnPlanCache(std::move(cache).value(), fmt::format("cudnn plan 5; {}; cudnn {}; ", device, version)));
 }
 
 // The image of an entry is the name, a line feed, and the text.
