@@ -61,8 +61,8 @@ struct FUSEC_API Options {
   // same bits whatever else is in its batch and however large that is. A library's algorithm may depend on the batch
   // all the same: `fusec verify --batch-invariant` compares batches.
   bool batch_invariant = false;
-  bool cuda_graph = true;                        // replay a run as one CUDA graph
-  int64_t workspace_limit = int64_t{256} << 20;  // bytes that one library call of a GPU may ask for
+  bool cuda_graph = true;                      // replay a run as one CUDA graph
+  int64_t workspace_limit = int64_t{1} << 30;  // bytes that one library call of a GPU may ask for
   Strategy strategy = Strategy::cached;
   std::optional<std::string> tuning_db;  // a file; default: tuning.v1.sqlite in the cache folder
   // Of Strategy::profile: seconds after which one bind measures no more (0: no limit), and fewer runs of each

@@ -120,7 +120,8 @@ void declare_compiling(Flags& flags, ModelFlags& to) {
 
 void declare_libraries(Flags& flags, ModelFlags& to) {
   flags.flag("--tf32", to.tf32, "f32 convolutions and products of a GPU may round to TF32");
-  flags.option("--workspace-limit", to.workspace_limit, "MiB that one library call of a GPU may ask for (default 256)");
+  flags.option("--workspace-limit", to.workspace_limit,
+               "MiB that one library call of a GPU may ask for (default 1024)");
   flags.option("--tuning-db", to.tuning_db, "FILE of measured times; default: tuning.v1.sqlite in the cache folder");
 }
 

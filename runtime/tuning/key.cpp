@@ -2,6 +2,7 @@
 // Builds the text keys of the tuning database: one for a normalized library call, one for the device, library versions
 // and options. Times that were stored under another text are not found, so a change of these texts discards them.
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -69,7 +70,7 @@ std::string tuning_scope(const Options& options, const Target& target, const Loa
   if (loaded.device) {
     text = fmt::format("{}; {} {} SMs; {}; tf32 {}", loaded.device->name(), target.name, target.sm_count,
                        numerics_text(options.numerics), static_cast<int>(options.tf32));
-    if (options.workspace_limit > kMeasuredWorkspace) text += fmt::format("; workspace {}", options.workspace_limit);
+    text += fmt::format("; workspace {}", std::max(options.workspace_limit, kMeasuredWorkspace));
   } else {
     text = fmt::format("{}; {}; {} threads; {}", cpu_name(), target.name, threads, numerics_text(options.numerics));
   }

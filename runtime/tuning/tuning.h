@@ -25,7 +25,7 @@ std::string tuning_scope(const Options& options, const Target& target, const Loa
 // Algorithms are measured with up to this much workspace, also where Options::workspace_limit is lower. picks() leaves
 // out those above the limit, so one measurement serves all lower limits. Times under higher limits have a scope of
 // their own.
-inline constexpr int64_t kMeasuredWorkspace = int64_t{256} << 20;
+inline constexpr int64_t kMeasuredWorkspace = int64_t{1} << 30;
 
 // Multiplications of the call, for an order of tuning.
 double count_work(const LibraryCall& call);
