@@ -2,9 +2,10 @@
 // Builds the text keys of the tuning database: one for a normalized library call, one for the device, library versions
 // and options. Times that were stored under another text are not found, so a change of these texts discards them.
 
-#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "runtime/device/host/detect.h"
 #include "runtime/library/interface/problem.h"
