@@ -79,9 +79,11 @@ struct BoundLibraryStep {
   bool tuned = false;
 };
 
-BoundLibraryStep bind_step(const LoadedProgram& loaded, const ResolvedStep& step, int threads, Tuning* tuning) {
+BoundLibraryStep bind_step(const LoadedProgram& loaded, const ResolvedStep& step, int threads, Tuning* tuning,
+                           bool warm_constants) {
   const bool reproducible = tuning != nullptr && tuning->strategy() == Strategy::reproducible;
-  const LibraryCall call = library_call(loaded, step, threads);
+  LibraryCall call = library_call(loaded, step, threads);
+  call.warm_constants = warm_constants;
   if (tuning != nullptr) {
     if (auto op = bind_tuned(loaded, call, *tuning)) return {std::move(op), true};
   }
@@ -105,11 +107,12 @@ Result<LibraryOps> bind_libraries(const LoadedProgram& loaded, const ResolvedPro
     if (std::holds_alternative<ir::LibraryStep>(resolved.steps[i].step->v)) at.push_back(i);
   }
   std::vector<BoundLibraryStep> bound(at.size());
+  const bool warm = tuning != nullptr && keeps_constants_cached(loaded.program, resolved, *tuning);
   ir::for_each_parallel(binders(loaded, at.size()), static_cast<int64_t>(at.size()), [&](int64_t i) {
     const auto n = static_cast<std::size_t>(i);
     const auto entered = loaded.device == nullptr ? Result<std::shared_ptr<void>>(nullptr) : loaded.device->enter();
     if (entered.ok())
-      bound[n] = bind_step(loaded, resolved.steps[at[n]], threads, tuning);
+      bound[n] = bind_step(loaded, resolved.steps[at[n]], threads, tuning, warm);
     else
       bound[n].op = entered.status();
   });

@@ -83,10 +83,12 @@ struct Layers {
 Layers collect_layers(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning,
                       bool again) {
   Layers out;
+  const bool warm = keeps_constants_cached(loaded.program, resolved, tuning);
   for (const ResolvedStep& step : resolved.steps) {
     const auto* const library_step = std::get_if<ir::LibraryStep>(&step.step->v);
     if (library_step == nullptr || !is_tuned(*library_step)) continue;
     LibraryCall call = library_call(loaded, step, threads);
+    call.warm_constants = warm;
     std::string key = tuning_call(call);
     const auto it =
         std::find_if(out.works.begin(), out.works.end(), [&](const MeasuredWork& w) { return w.layer.call == key; });
@@ -112,6 +114,23 @@ Result<std::unique_ptr<TimedCall>> make_timed_call(const LoadedProgram& loaded, 
 }  // namespace
 
 bool is_tuned(const ir::LibraryStep& step) { return ir::is_product(step.op) || step.op == ir::TensorOp::attention; }
+
+bool keeps_constants_cached(const ir::Program& program, const ResolvedProgram& resolved, const Tuning& tuning) {
+  double constants = 0, largest = 0;  // bytes
+  for (std::size_t i = 0; i < program.allocs.size(); ++i) {
+    if (program.allocs[ir::AllocId(static_cast<uint32_t>(i))].kind == ir::AllocKind::constant)
+      constants += static_cast<double>(resolved.alloc_bytes[i]);
+  }
+  for (const ResolvedStep& step : resolved.steps) {
+    double operands = 0;
+    for (const ResolvedView& view : step.args) {
+      if (program.allocs[view.alloc].kind != ir::AllocKind::constant)
+        operands += static_cast<double>(resolved.alloc_bytes[view.alloc.index]);
+    }
+    largest = std::max(largest, operands);
+  }
+  return constants + 2 * largest <= static_cast<double>(tuning.cache_bytes());
+}
 
 TuneTotals totals(const TuneReport& report) {
   TuneTotals out;

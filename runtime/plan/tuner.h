@@ -14,6 +14,9 @@ namespace fusec::runtime {
 
 // Whether the library steps of this kind are tuned.
 bool is_tuned(const ir::LibraryStep& step);
+// Whether runs one after another find all constants in the last-level cache: these and twice the operands of the
+// largest step fit in it.
+bool keeps_constants_cached(const ir::Program& program, const ResolvedProgram& resolved, const Tuning& tuning);
 
 struct TuneLimits {
   double seconds = 0;  // no algorithm is begun after so many; 0: no limit

@@ -63,7 +63,10 @@ std::string tuning_call(const LibraryCall& call) {
     }
   }
   const int sum = find_addend(p, p.epilogues.size(), call);
-  return sum < 0 ? text : text + fmt::format(" in_place={}", sum);
+  if (sum >= 0) text += fmt::format(" in_place={}", sum);
+  const auto is_constant = [](const BoundArg& arg) { return arg.constant != nullptr; };
+  if (call.warm_constants && std::any_of(call.args.begin(), call.args.end(), is_constant)) text += " warm";
+  return text;
 }
 
 std::string tuning_scope(const Options& options, const Target& target, const LoadedProgram& loaded, int threads) {

@@ -14,6 +14,9 @@ namespace fusec::runtime {
 namespace {
 
 constexpr int kRuns = 11, kQuickRuns = 5;
+// In turn of two ways of a short call, whose runs differ by a tenth: the medians of so many differ by a fiftieth.
+constexpr double kShortRunUs = 100;
+constexpr int kRunsInTurn = 61, kQuickRunsInTurn = 15;
 constexpr double kHopelessFactor = 2;  // of the best: given up after two runs
 constexpr double kVeryHopeless = 8;    // given up after the run that is not counted
 constexpr double kLongRunUs = 50'000;  // of such, fewer
@@ -47,9 +50,17 @@ Spread compute_spread(std::vector<double> us) {
   return {at(0.5), at(0.5) > 0 ? (at(0.75) - at(0.25)) / at(0.5) : 0};
 }
 
-Status TimedCall::begin(const LibraryCall& call) { return begin(call.args, 1); }
+Status TimedCall::begin(const LibraryCall& call) {
+  warm_constants_ = call.warm_constants;
+  return begin_args(call.args, 1);
+}
 
 Status TimedCall::begin(std::span<const BoundArg> args, std::size_t outputs) {
+  warm_constants_ = false;
+  return begin_args(args, outputs);
+}
+
+Status TimedCall::begin_args(std::span<const BoundArg> args, std::size_t outputs) {
   end();
   for (std::size_t i = 0; i < args.size(); ++i) FUSEC_TRY(place(args[i], i + outputs >= args.size()));
   return {};
@@ -79,8 +90,8 @@ Status TimedCall::place(const BoundArg& arg, bool is_output) {
   FUSEC_ASSIGN(void* const memory, stopwatch_->allocate(bytes + odd));
   auto* const begin = static_cast<std::byte*>(memory) + odd;
   args_.push_back(begin - low * size);
+  if (constant != nullptr ? warm_constants_ : !is_output) warm_.push_back({begin, bytes});
   if (constant != nullptr) return stopwatch_->write(begin, constant + low * size, bytes);
-  if (!is_output) warm_.push_back({begin, bytes});
   const std::vector<std::byte> pattern = random_elements(arg.dtype);
   for (int64_t at = 0; at < bytes; at += static_cast<int64_t>(pattern.size())) {
     FUSEC_TRY(
@@ -122,7 +133,8 @@ Result<std::pair<std::vector<double>, std::vector<double>>> TimedCall::time_in_t
   std::pair<std::vector<double>, std::vector<double>> us;
   FUSEC_ASSIGN(const double warm_up, once(first));
   FUSEC_TRY(once(second).status());
-  const int runs = runs_for(warm_up, quick);
+  const int of_short = quick ? kQuickRunsInTurn : kRunsInTurn;
+  const int runs = warm_up < kShortRunUs ? of_short : runs_for(warm_up, quick);
   for (int i = 0; i < runs; ++i) {
     FUSEC_ASSIGN(const double a, once(first));
     FUSEC_ASSIGN(const double b, once(second));

@@ -51,7 +51,8 @@ class TimedCall {
   TimedCall(std::unique_ptr<CallStopwatch> stopwatch, const DeviceProgram* device)
       : stopwatch_(std::move(stopwatch)), device_(device) {}
 
-  // Memory for the operands, until `end`. Constants have the model's bytes, all else is random in (-1, 1).
+  // Memory for the operands, until `end`. Constants have the model's bytes, all else is random in (-1, 1). Constants
+  // are in the caches before each run only where the call says so.
   Status begin(const LibraryCall& call);
   // The last `outputs` of the arguments are written.
   Status begin(std::span<const BoundArg> args, std::size_t outputs);
@@ -67,6 +68,7 @@ class TimedCall {
   Status alive() const;
 
  private:
+  Status begin_args(std::span<const BoundArg> args, std::size_t outputs);
   Status place(const BoundArg& arg, bool is_output);
   Result<double> once(const LibraryOp& op);
 
@@ -74,6 +76,7 @@ class TimedCall {
   const DeviceProgram* device_;
   std::vector<void*> args_;
   std::vector<MemoryRange> warm_;
+  bool warm_constants_ = false;
   MemoryRange workspace_;
 };
 

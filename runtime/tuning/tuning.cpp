@@ -71,6 +71,8 @@ int64_t Tuning::flush_bytes() const {
   return std::clamp<int64_t>(2 * target_.l2_bytes * threads_, int64_t{1} << 20, int64_t{64} << 20);
 }
 
+int64_t Tuning::cache_bytes() const { return target_.kind == TargetKind::cuda ? target_.last_level_cache : 0; }
+
 int64_t Tuning::workspace_limit() const {
   const bool limited = target_.kind == TargetKind::cuda;
   return limited ? std::max<int64_t>(options_.workspace_limit, 0) : std::numeric_limits<int64_t>::max();

@@ -55,6 +55,7 @@ class Tuning {
   std::string scope();              // tuning_scope of this Engine
   int64_t workspace_limit() const;  // of a call: Options::workspace_limit on a GPU, none on a CPU
   int64_t flush_bytes() const;      // that are read between two timed runs (runtime/tuning/timed_call.h)
+  int64_t cache_bytes() const;      // of a GPU's last-level cache; 0 of a CPU
 
   // What is known of a call (by its key), whatever the strategy.
   std::vector<TuningRow> rows(const std::string& call);

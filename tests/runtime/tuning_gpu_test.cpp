@@ -138,6 +138,24 @@ TEST_F(TuningOnAGpu, OneMeasurementServesTwoWorkspaceLimits) {
   EXPECT_EQ(tune_engine(engine(library)).measured, 2);
 }
 
+// Constants that stay in the cache between runs are there in measurements, too, and the key says so.
+TEST_F(TuningOnAGpu, ConstantsAreWarmWhereTheCacheHoldsTheModel) {
+  const Engine engine = this->engine(std::make_shared<ChoosyLibrary>());
+  EXPECT_THAT(tune_engine(engine).layers.at(0).call, ::testing::EndsWith(" warm"));
+  const ir::Program& program = engine.state()->program();
+  const ResolvedProgram resolved = *resolve(program, {{"n", 4}});
+  const auto cached = [&](TargetKind kind, int64_t cache) {
+    Target target;
+    target.kind = kind;
+    target.last_level_cache = cache;
+    return keeps_constants_cached(program, resolved, Tuning(options_, target, [] { return std::string(); }));
+  };
+  constexpr int64_t kBytes = 16 + 2 * (16 + 4);  // the constant, and twice x and y
+  EXPECT_TRUE(cached(TargetKind::cuda, kBytes));
+  EXPECT_FALSE(cached(TargetKind::cuda, kBytes - 1));
+  EXPECT_FALSE(cached(TargetKind::cpu, kBytes));
+}
+
 TEST_F(TuningOnAGpu, ReproducibleLeavesOutWhatIsNot) {
   const auto library = std::make_shared<ChoosyLibrary>();
   library->listed = {{"own", 0, false}, {"atomics", 0, false}, {"ordered"}};

@@ -36,6 +36,7 @@ struct LibraryCall {
   std::vector<BoundArg> args;             // in the order of step->args, the output last
   int threads = 1;                        // number of threads that `run` will be given
   std::string algorithm = {};             // the Algorithm to use; empty: the library's default
+  bool warm_constants = false;            // of measurements: constants are in the last-level cache when it begins
 };
 
 // One algorithm of a library for a call.
