@@ -6,7 +6,7 @@
       [--modes eager,graph,reduce-overhead] [--fusec FOLDER]
 
 Milliseconds a batch: median of runs that each end with a wait for the device; random weights and inputs, channels last for images in 16
-bits. graph: eager in a CUDA graph. reduce-overhead: torch.compile. --jobs compiles in so many processes first, into Inductor's
+bits; f32 is computed in f32, without TF32. graph: eager in a CUDA graph. reduce-overhead: torch.compile. --jobs compiles in so many processes first, into Inductor's
 cache. --fusec FOLDER prints the times of NAME.CELL.json there, as `fusec bench MODEL --json` wrote them, and the ratio
 of the best mode to ours. torchvision, timm and transformers define the models."""
 import argparse
@@ -64,6 +64,7 @@ def prepared(name, cell):
         if dtype != "f32":
             model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
     torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     return model, x
 
 
