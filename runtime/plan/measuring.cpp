@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures algorithms one by one, then the fastest and the default one in turn. Failures are stored like times, so that
-// what fails is not tried again.
+// Measures algorithms one by one, then the fastest ones in turn with the default one. Failures are stored like times,
+// so that what fails is not tried again.
 
 #include "runtime/plan/measuring.h"
 
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <set>
 
 #include "runtime/tuning/timed_call.h"
 
@@ -14,6 +15,7 @@ namespace fusec::runtime {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr std::size_t kMostSettled = 8;  // algorithms of one layer that are timed in turn with the default one
 
 double seconds_after(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -116,20 +118,25 @@ class LayerMeasuring {
     return {};
   }
 
-  // Times the fastest and the default algorithm again, alternating. The lowest of many noisy times is biased, and the
-  // machine's speed may have changed between the two measurements.
+  // Times the fastest and the default algorithm again, in turn. The lowest of many noisy times is too low, and the
+  // machine's speed may have changed between the two measurements. Where that leaves another one as the fastest, it is
+  // timed so, too.
   Status settle() {
-    const TuningRow* const best = best_row(layer_.rows);
-    if (best == nullptr || best->is_default || !default_) return {};
-    std::size_t other = 0;
-    while (other < algorithms_.count() && find_row(other) != best) ++other;
-    if (other == algorithms_.count()) return {};  // of another version, which had other algorithms
-    const auto us = algorithms_.time_in_turn(*default_, other, limits_.quick);
-    if (!us.ok()) return algorithms_.alive();
-    TuningRow of_own = *find_row(*default_), of_best = *best;
-    fill(of_own, us->first);
-    fill(of_best, us->second);
-    store({of_own, of_best});
+    std::set<std::size_t> settled;
+    while (settled.size() < kMostSettled) {
+      const TuningRow* const best = best_row(layer_.rows);
+      if (best == nullptr || best->is_default || !default_) return {};
+      std::size_t other = 0;
+      while (other < algorithms_.count() && find_row(other) != best) ++other;
+      if (other == algorithms_.count()) return {};  // of another version, which had other algorithms
+      if (!settled.insert(other).second) return {};
+      const auto us = algorithms_.time_in_turn(*default_, other, limits_.quick);
+      if (!us.ok()) return algorithms_.alive();
+      TuningRow of_own = *find_row(*default_), of_best = *best;
+      fill(of_own, us->first);
+      fill(of_best, us->second);
+      store({of_own, of_best});
+    }
     return {};
   }
 
