@@ -160,16 +160,17 @@ fusec_error* fusec_builder_ops_json(char** out) {
   return guarded([&]() -> Status {
     FUSEC_TRY(check_pointer(out, "out"));
     *out = nullptr;
-    Json ops = Json::array();
+    JsonWriter json;
+    json.open('[');
     for (const BuilderOp& op : builder_ops()) {
-      Json attributes = Json::array();
+      json.open('{').member("op", op.name).member("min_args", op.min_args).member("max_args", op.max_args);
+      json.key("attributes").open('[');
       for (const AttributeSpec& spec : parse_specs(op.attributes)) {
-        attributes.push_back({{"name", spec.name}, {"kind", spec.kind}, {"required", spec.required}});
+        json.open('{').member("name", spec.name).member("kind", spec.kind).member("required", spec.required).close('}');
       }
-      ops.push_back(
-          {{"op", op.name}, {"min_args", op.min_args}, {"max_args", op.max_args}, {"attributes", attributes}});
+      json.close(']').close('}');
     }
-    return give_json(ops, out);
+    return json.close(']').give(out);
   });
 }
 
@@ -179,7 +180,9 @@ fusec_error* fusec_builder_value_json(const fusec_builder* builder, fusec_value 
     *out = nullptr;
     FUSEC_TRY(check_handle(builder, "builder"));
     FUSEC_ASSIGN(const Var var, find_value(*builder, value, "value"));
-    return give_json({{"dtype", to_string(var.dtype())}, {"shape", json_of(var.shape())}}, out);
+    JsonWriter json;
+    json.open('{').member("dtype", to_string(var.dtype())).member("shape", var.shape());
+    return json.close('}').give(out);
   });
 }
 

@@ -17,23 +17,21 @@ Status give_engine(Result<Engine> engine, fusec_engine** out) {
   return {};
 }
 
-Json stats_json(const EngineStats& stats) {
-  Json stages = Json::array(), kernels = Json::array();
-  for (const StageTime& stage : stats.stages) stages.push_back({{"stage", stage.stage}, {"ms", stage.ms}});
-  for (const KernelTime& time : stats.kernels) kernels.push_back({{"kernel", time.kernel}, {"ms", time.ms}});
-  return {{"compile_ms", stats.compile_ms},
-          {"device_ms", stats.device_ms},
-          {"weights_ms", stats.weights_ms},
-          {"stages", stages},
-          {"imported_ops", stats.imported_ops},
-          {"distinct_kernels", stats.distinct_kernels},
-          {"compiled_kernels", stats.compiled_kernels},
-          {"kernels", kernels},
-          {"cached_kernels", stats.cached_kernels},
-          {"damaged_entries", stats.damaged_entries},
-          {"code_bytes", stats.code_bytes},
-          {"constant_bytes", stats.constant_bytes},
-          {"notes", stats.notes}};
+Status give_stats(const EngineStats& stats, char** out) {
+  JsonWriter json;
+  json.open('{').member("compile_ms", stats.compile_ms).member("device_ms", stats.device_ms);
+  json.member("weights_ms", stats.weights_ms).key("stages").open('[');
+  for (const StageTime& stage : stats.stages) {
+    json.open('{').member("stage", stage.stage).member("ms", stage.ms).close('}');
+  }
+  json.close(']').member("imported_ops", stats.imported_ops).member("distinct_kernels", stats.distinct_kernels);
+  json.member("compiled_kernels", stats.compiled_kernels).key("kernels").open('[');
+  for (const KernelTime& time : stats.kernels) {
+    json.open('{').member("kernel", time.kernel).member("ms", time.ms).close('}');
+  }
+  json.close(']').member("cached_kernels", stats.cached_kernels).member("damaged_entries", stats.damaged_entries);
+  json.member("code_bytes", stats.code_bytes).member("constant_bytes", stats.constant_bytes);
+  return json.member("notes", stats.notes).close('}').give(out);
 }
 
 // `kind` is "inputs" or "outputs", of which infos are.
@@ -92,10 +90,11 @@ fusec_error* fusec_engine_io_json(const fusec_engine* engine, char** out) {
     *out = nullptr;
     FUSEC_TRY(check_handle(engine, "engine"));
     const fusec::Engine& e = engine->engine;
-    Json json = io_json(e.inputs(), e.outputs(), e.symbols());
-    json["device"] = to_string(e.device());
-    json["target"] = e.target().name;
-    return give_json(json, out);
+    JsonWriter json;
+    json.open('{');
+    write_io(json, e.inputs(), e.outputs(), e.symbols());
+    json.member("device", to_string(e.device())).member("target", e.target().name);
+    return json.close('}').give(out);
   });
 }
 
@@ -104,7 +103,7 @@ fusec_error* fusec_engine_stats_json(const fusec_engine* engine, char** out) {
     FUSEC_TRY(check_pointer(out, "out"));
     *out = nullptr;
     FUSEC_TRY(check_handle(engine, "engine"));
-    return give_json(stats_json(engine->engine.stats()), out);
+    return give_stats(engine->engine.stats(), out);
   });
 }
 

@@ -43,15 +43,14 @@ fusec_error* fusec_devices_json(char** out) {
   return guarded([&]() -> fusec::Status {
     FUSEC_TRY(check_pointer(out, "out"));
     *out = nullptr;
-    Json list = Json::array();
+    JsonWriter json;
+    json.open('[');
     for (const fusec::DeviceInfo& info : fusec::devices()) {
-      list.push_back({{"device", to_string(info.device)},
-                      {"name", info.name},
-                      {"memory_bytes", info.memory_bytes},
-                      {"driver", info.driver},
-                      {"target", info.target.name}});
+      json.open('{').member("device", to_string(info.device)).member("name", info.name);
+      json.member("memory_bytes", info.memory_bytes).member("driver", info.driver);
+      json.member("target", info.target.name).close('}');
     }
-    return give_json(list, out);
+    return json.close(']').give(out);
   });
 }
 
@@ -84,7 +83,10 @@ fusec_error* fusec_model_io_json(const fusec_model* model, char** out) {
     FUSEC_TRY(check_pointer(out, "out"));
     *out = nullptr;
     FUSEC_TRY(check_handle(model, "model"));
-    return give_json(io_json(model->model.inputs, model->model.outputs, model->model.symbols), out);
+    JsonWriter json;
+    json.open('{');
+    write_io(json, model->model.inputs, model->model.outputs, model->model.symbols);
+    return json.close('}').give(out);
   });
 }
 

@@ -86,12 +86,10 @@ const ExtraRow kExtraRows[] = {
      }},
 };
 
-Json key_json(const OptionKey& key, const char* used_by) {
-  return {{"key", key.key},
-          {"help", key.help},
-          {"default", *key.initial == '\0' ? Json() : Json(key.initial)},
-          {"accepts", key.accepts},
-          {"used_by", used_by}};
+void write_key(JsonWriter& json, const OptionKey& key, const char* used_by) {
+  json.open('{').member("key", key.key).member("help", key.help).key("default");
+  *key.initial == '\0' ? json.null() : json.value(key.initial);
+  json.member("accepts", key.accepts).member("used_by", used_by).close('}');
 }
 
 }  // namespace
@@ -137,9 +135,10 @@ fusec_error* fusec_options_keys_json(char** out) {
   return guarded([&]() -> fusec::Status {
     FUSEC_TRY(check_pointer(out, "out"));
     *out = nullptr;
-    Json keys = Json::array();
-    for (const fusec::OptionKey& key : fusec::option_keys()) keys.push_back(key_json(key, "compile"));
-    for (const ExtraRow& row : kExtraRows) keys.push_back(key_json(row.key, row.used_by));
-    return give_json(keys, out);
+    JsonWriter json;
+    json.open('[');
+    for (const fusec::OptionKey& key : fusec::option_keys()) write_key(json, key, "compile");
+    for (const ExtraRow& row : kExtraRows) write_key(json, row.key, row.used_by);
+    return json.close(']').give(out);
   });
 }

@@ -166,8 +166,9 @@ FUSEC_C_API fusec_error* fusec_options_set(fusec_options* options, const char* k
 FUSEC_C_API void fusec_options_free(fusec_options* options);
 
 /* All keys: [{"key": "numerics", "help": "...", "default": "precise", "accepts": "precise, exact, fast",
- * "used_by": "compile"}, ...]. used_by says which functions read the key: "compile" (fusec_engine_compile,
- * fusec_engine_load, fusec_compile_package), "import" (fusec_model_load_...) or "package" (fusec_engine_load). */
+ * "used_by": "compile"}, ...]. default is null where the option is not set. used_by says who reads it: "compile"
+ * (fusec_engine_compile, fusec_engine_load, fusec_compile_package), "import" (fusec_model_load_...), "load"
+ * (fusec_engine_load) or "write" (fusec_compile_package). */
 FUSEC_C_API fusec_error* fusec_options_keys_json(char** out);
 
 /* --- Models --------------------------------------------------------------------------------------------------------
@@ -196,8 +197,9 @@ FUSEC_C_API fusec_error* fusec_compile_package(const fusec_model* model, const c
                                                size_t target_count, const char* path, const fusec_options* options);
 
 /* --- Builder: a model without ONNX ---------------------------------------------------------------------------------
- * A mistake in an op (a shape that does not fit, ...) is the error of that call, and fusec_builder_finish answers it
- * again. A mistake in how a function is called (an unknown op or attribute, a NULL) leaves the builder as it was. */
+ * A mistake in the graph (a shape that does not fit, two inputs of one name) is the error of its call, and
+ * fusec_builder_finish answers it again. A mistake in how a function is called (an unknown op or attribute, a NULL)
+ * leaves the builder as it was. */
 
 FUSEC_C_API fusec_error* fusec_builder_new(fusec_builder** out);
 
@@ -225,7 +227,8 @@ FUSEC_C_API fusec_error* fusec_builder_constant_managed(fusec_builder* builder, 
 /* The result of op `op` of the `arg_count` values `args`. `attributes` is a list of name=value with spaces between
  * them, such as "axis=-1 keep=true"; NULL and "" stand for none. A value is an integer, a number, a name, true or false
  * (1 or 0), an extent as in fusec_builder_input (without spaces, or in parentheses), or a list of these in brackets:
- * "perm=[0, 2, 1]". Attributes that an op can do without are left out. fusec_builder_ops_json lists all ops. */
+ * "perm=[0, 2, 1]". Attributes that an op can do without may be left out. `out` may point to one of `args`.
+ * fusec_builder_ops_json lists all ops. */
 FUSEC_C_API fusec_error* fusec_builder_op(fusec_builder* builder, const char* op, const fusec_value* args,
                                           size_t arg_count, const char* attributes, fusec_value* out);
 
