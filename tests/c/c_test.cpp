@@ -12,6 +12,11 @@
 namespace fusec::c_test {
 namespace {
 
+std::string read_file(const std::string& path) {
+  std::ifstream in(FUSEC_SOURCE_DIR "/" + path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 // Handles of all types, and wrong ones of each.
 struct Fixture {
   Handle<fusec_options> options = quiet_options();
@@ -192,8 +197,7 @@ TEST(CInterface, refuses_null_and_handles_of_another_type) {
 
 // A function added to the header without a row above is found here.
 TEST(CInterface, misuses_are_tested_of_every_function_that_answers_an_error) {
-  std::ifstream in(FUSEC_SOURCE_DIR "/include/fusec/c.h");
-  const std::string header{std::istreambuf_iterator<char>(in), {}};
+  const std::string header = read_file("include/fusec/c.h");
   std::set<std::string> declared, tested;
   const std::regex function("FUSEC_C_API fusec_error\\* (fusec_\\w+)\\(");
   for (std::sregex_iterator i(header.begin(), header.end(), function), end; i != end; ++i) declared.insert((*i)[1]);
@@ -274,7 +278,7 @@ TEST(CInterface, lists_devices_keys_and_ops) {
 }
 
 TEST(CInterface, sets_symbols_and_constants_of_onnx_models) {
-  const std::string path = FUSEC_SOURCE_DIR "/samples/digits/digits.onnx";
+  const std::string path = "samples/digits/digits.onnx";
   const auto options = make<fusec_options>(fusec_options_new);
   EXPECT_OK(fusec_options_set(options.get(), "symbol", "N=3"));
   const auto three = make<fusec_model>(fusec_model_load_onnx, path.c_str(), options.get());
@@ -282,8 +286,7 @@ TEST(CInterface, sets_symbols_and_constants_of_onnx_models) {
   EXPECT_EQ(io["inputs"][0]["shape"], Json({3, 1, 8, 8}));
   EXPECT_EQ(io["symbols"], Json::array());
 
-  std::ifstream in(path, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  const std::string bytes = read_file(path);
   std::vector<float> image(64);
   std::vector<int64_t> shape = {1, 1, 8, 8};
   const fusec_tensor constant = floats(image.data(), shape);
@@ -339,6 +342,11 @@ TEST(CInterface, tensors_without_elements_need_no_memory) {
   const int64_t none[] = {0, 2};
   void* pointers[] = {nullptr};
   for (int i = 0; i < 2; ++i) EXPECT_OK(fusec_session_run_raw(f.session.get(), none, pointers, pointers, nullptr));
+}
+
+TEST(CInterface, page_shows_the_sample) {
+  EXPECT_NE(read_file("docs/c.md").find("```c\n" + read_file("samples/c/main.c") + "```\n"), std::string::npos)
+      << "docs/c.md does not have samples/c/main.c as it is";
 }
 
 TEST(CInterface, handles_may_be_freed_in_any_order) {
