@@ -79,6 +79,12 @@ Status set_pointers(std::vector<Tensor>& tensors, void* const* pointers, const c
   return {};
 }
 
+// On the CPU `run`, which keeps its threads for the whole of it.
+Status run_async(Session& session, std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) {
+  if (session.engine().device().kind == TargetKind::cpu) return session.run(inputs, outputs);
+  return session.run_async(inputs, outputs, stream);
+}
+
 template <class Run>
 Status run_tensors(fusec_session* session, const fusec_tensor* inputs, size_t input_count, const fusec_tensor* outputs,
                    size_t output_count, const Run& run) {
@@ -140,8 +146,9 @@ fusec_error* fusec_session_run(fusec_session* session, const fusec_tensor* input
 fusec_error* fusec_session_run_async(fusec_session* session, const fusec_tensor* inputs, size_t input_count,
                                      const fusec_tensor* outputs, size_t output_count, void* stream) {
   return guarded([&] {
-    return run_tensors(session, inputs, input_count, outputs, output_count,
-                       [&](const auto& in, auto& out) { return session->session.run_async(in, out, stream); });
+    return run_tensors(session, inputs, input_count, outputs, output_count, [&](const auto& in, auto& out) {
+      return fusec::c::run_async(session->session, in, out, stream);
+    });
   });
 }
 
@@ -153,6 +160,6 @@ fusec_error* fusec_session_run_raw(fusec_session* session, const int64_t* input_
     FUSEC_ASSIGN(RawShapes* const shapes, find_raw(*session, extents));
     FUSEC_TRY(set_pointers(shapes->inputs, inputs, "inputs"));
     FUSEC_TRY(set_pointers(shapes->outputs, outputs, "outputs"));
-    return session->session.run_async(shapes->inputs, shapes->outputs, stream);
+    return fusec::c::run_async(session->session, shapes->inputs, shapes->outputs, stream);
   });
 }
