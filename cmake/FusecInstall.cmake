@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake --install build/release --prefix <folder>: libraries, public headers, the fusec command, and a CMake package
-#   find_package(fusec 0.1 CONFIG COMPONENTS onnx)  ->  fusec::fusec, fusec::runtime, fusec::onnx
+#   find_package(fusec 0.1 CONFIG COMPONENTS onnx)  ->  fusec::fusec, fusec::runtime, fusec::onnx, fusec::c
 include(CMakePackageConfigHelpers)
 
 set(_fusec_package ${CMAKE_INSTALL_LIBDIR}/cmake/fusec)
-foreach(_library libfusec-runtime libfusec libfusec-onnx)
+foreach(_library libfusec-runtime libfusec libfusec-onnx libfusec-c)
   if(TARGET ${_library})
     install(TARGETS ${_library} EXPORT fusec LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT libraries)
   endif()
@@ -17,6 +17,11 @@ if(TARGET libfusec-runtime)
 endif()
 if(TARGET fusec)
   install(TARGETS fusec fusec-compiler RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tool)
+endif()
+if(TARGET libfusec-c)  # for builds without CMake
+  file(RELATIVE_PATH _prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/fusec-c.pc.in ${PROJECT_BINARY_DIR}/fusec-c.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/fusec-c.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT libraries)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/fusec DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT libraries)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT libraries)

@@ -3,11 +3,12 @@
 #   fusec::runtime  runs artifacts; no compiler, no LLVM, no protobuf
 #   fusec::fusec    the whole line but ONNX; holds the runtime too, so a program links one of the two, never both
 #   fusec::onnx     reads ONNX into a graph for fusec::fusec; the only one that needs protobuf
+#   fusec::c        all of these behind the C interface (fusec/c.h), for programs of any language; goes with none of them
 # Internal symbols stay hidden, so fusec::onnx carries its own copy of ir: plain values without global state, and of the
 # same build, because the SONAME holds the full version.
 
 function(fusec_shared name output)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "FOLDERS;PRIVATE;PUBLIC")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "FOLDERS;PRIVATE;PUBLIC;FEATURES")
   fusec_objects(objects ${arg_FOLDERS})
   if(NOT objects)
     return()
@@ -22,7 +23,7 @@ function(fusec_shared name output)
   set_target_properties(${name} PROPERTIES
     OUTPUT_NAME ${file} EXPORT_NAME ${output} LINKER_LANGUAGE CXX
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION})
-  target_compile_features(${name} INTERFACE cxx_std_20)
+  target_compile_features(${name} INTERFACE ${arg_FEATURES})
   target_include_directories(${name} INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${name} PRIVATE ${arg_PRIVATE} PUBLIC ${arg_PUBLIC})
@@ -39,17 +40,46 @@ set(_runtime_deps SQLite::SQLite3 Threads::Threads ${CMAKE_DL_LIBS}
   $<TARGET_NAME_IF_EXISTS:fusec_deps::dnnl> $<TARGET_NAME_IF_EXISTS:fusec_deps::sodium>)
 fusec_shared(libfusec-runtime runtime
   FOLDERS fusec_ir fusec_artifact fusec_runtime
+  FEATURES cxx_std_20
   PRIVATE ${_runtime_deps})
 fusec_shared(libfusec fusec
   FOLDERS fusec_ir fusec_compiler fusec_artifact fusec_codegen fusec_runtime fusec_engine
+  FEATURES cxx_std_20
   PRIVATE ${_runtime_deps} $<TARGET_NAME_IF_EXISTS:fusec_deps::llvm>)
 if(FUSEC_WITH_ONNX AND TARGET libfusec)
   fusec_shared(libfusec-onnx onnx
     FOLDERS fusec_ir fusec_import
+    FEATURES cxx_std_20
     PRIVATE fusec_deps::onnx PUBLIC libfusec)
   if(TARGET libfusec-onnx)
     set(_map ${PROJECT_SOURCE_DIR}/cmake/libfusec-onnx.map)
     target_link_options(libfusec-onnx PRIVATE -Wl,--version-script=${_map})
     set_target_properties(libfusec-onnx PROPERTIES LINK_DEPENDS ${_map})
+  endif()
+endif()
+
+# The C interface is opened by programs that have another C++ library or another SQLite: what can be inside is inside and hidden.
+# oneDNN stays beside it, and protobuf, whose archive Debian builds for programs alone. An archive of the system that is not there
+# is linked as a shared library.
+if(TARGET fusec_c AND TARGET libfusec)
+  set(_archives)
+  foreach(_name sqlite3 z zstd)
+    find_library(FUSEC_ARCHIVE_${_name} NAMES lib${_name}.a)
+    mark_as_advanced(FUSEC_ARCHIVE_${_name})
+    if(FUSEC_ARCHIVE_${_name})
+      list(APPEND _archives ${FUSEC_ARCHIVE_${_name}})
+    endif()
+  endforeach()
+  fusec_shared(libfusec-c c
+    FOLDERS fusec_ir fusec_compiler fusec_artifact fusec_codegen fusec_runtime fusec_engine fusec_import fusec_c
+    FEATURES c_std_99
+    PRIVATE ${_archives} ${_runtime_deps} $<TARGET_NAME_IF_EXISTS:fusec_deps::llvm> fusec_deps::onnx)
+  set(_map ${PROJECT_SOURCE_DIR}/cmake/libfusec-c.map)
+  # The number of the SONAME is FUSEC_ABI_MAJOR of fusec/c.h.
+  set_target_properties(libfusec-c PROPERTIES SOVERSION 0 LINK_DEPENDS ${_map})
+  target_link_options(libfusec-c PRIVATE -Wl,--version-script=${_map} -Wl,--as-needed)
+  if(NOT FUSEC_SANITIZE)
+    # Not libgcc: that in the archive finds frames by a function of glibc 2.35, and one unwinder serves protobuf, too.
+    target_link_options(libfusec-c PRIVATE -static-libstdc++)
   endif()
 endif()

@@ -6,10 +6,12 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fusec/dtype.h"
 #include "fusec/export.h"
+#include "fusec/status.h"
 
 namespace fusec {
 
@@ -76,5 +78,17 @@ struct FUSEC_API Options {
   // Called with faults that do not fail the call (a cache that cannot be used); unset: one line on stderr each.
   std::function<void(const std::string&)> on_warning;
 };
+
+// Options as text. Keys are the names of the command's flags without the dashes.
+struct FUSEC_API OptionKey {
+  const char* key;      // "numerics"
+  const char* accepts;  // "precise, exact, fast"
+  const char* initial;  // the value of a new Options; "": unset
+  const char* help;
+};
+FUSEC_API std::vector<OptionKey> option_keys();
+// Sets the member that the key is for; disable-pass adds to its list. invalid_argument, and the Options stay: the key
+// is unknown, or does not accept the value.
+FUSEC_API Status set_option(Options& options, std::string_view key, const std::string& value) noexcept;
 
 }  // namespace fusec

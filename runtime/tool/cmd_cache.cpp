@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "runtime/cache/artifact.h"
+#include "runtime/options/keys.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/common.h"
 #include "runtime/tool/io/output.h"
@@ -78,7 +79,7 @@ Result<bool> cache(const CacheFlags& flags) {
   } else if (flags.action == "gc") {
     int64_t bytes = options.cache_limit;
     if (!flags.max_size.empty()) {
-      FUSEC_ASSIGN(bytes, parse_size(flags.max_size, "--max-size"));
+      FUSEC_ASSIGN(bytes, runtime::parse_size(flags.max_size, "--max-size"));
     }
     show_removed(opened->gc(bytes), flags.json);
   } else {

@@ -10,10 +10,11 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
-#include <filesystem>
 #include <sstream>
+#include <type_traits>
 
 #include "fusec/device.h"
+#include "runtime/options/keys.h"
 #include "runtime/plan/state.h"
 
 namespace fusec::tool {
@@ -25,65 +26,43 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-constexpr double kQuickTuningSeconds = 15;
-
 // CPU time at start-up stands for what the loader took before main.
 const double kBeforeMain = 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 const Clock::time_point kStart = Clock::now();
 
-Status reject_value(const std::string& flag, const std::string& given, const std::string& list) {
-  return Status(StatusCode::invalid_argument, fmt::format("{} {} is not one of {}", flag, given, list));
+// The flag has the name of the option.
+Status set_flag(Options& options, const char* option, const std::string& value) {
+  return runtime::set_option(options, option, value, "--");
+}
+
+Status set_number(Options& options, const char* option, const std::optional<double>& value) {
+  return value ? set_flag(options, option, fmt::format("{}", *value)) : Status();
+}
+
+// An empty text is a flag that was not given.
+Status set_text(Options& options, const char* option, const std::string& value) {
+  return value.empty() ? Status() : set_flag(options, option, value);
 }
 
 Result<std::string> choose_device(const ModelFlags& flags) {
-  if (!flags.device.empty()) {
-    if (!parse_device(flags.device).ok())
-      return reject_value("--device", flags.device, "cpu, cuda, cuda:0, cuda:1, ...");
-    return flags.device;
-  }
+  if (!flags.device.empty()) return flags.device;
   FUSEC_ASSIGN(const std::string name, single_target(flags));
   const Result<Target> target = named_target(name);
   if (target.ok() && target->kind == TargetKind::cpu) return std::string("cpu");
   return std::string(gpu_status().ok() ? "cuda:0" : "cpu");
 }
 
-Result<Specialize> parse_specialize(const ModelFlags& flags) {
-  if (flags.specialize == "off") return Specialize::off;
-  if (flags.specialize == "now") return Specialize::now;
-  if (flags.specialize == "background") return Specialize::background;
-  return reject_value("--specialize", flags.specialize, "off, now, background");
-}
-
-Result<Codegen> parse_codegen(const ModelFlags& flags) {
-  if (flags.codegen == "auto") return Codegen::automatic;
-  if (flags.codegen == "nvrtc") return Codegen::nvrtc;
-  if (flags.codegen == "llvm") return Codegen::llvm;
-  return reject_value("--codegen", flags.codegen, "auto, nvrtc, llvm");
-}
-
 Status add_tuning(const ModelFlags& flags, Options& options) {
-  if (flags.strategy == "heuristic") {
-    options.strategy = Strategy::heuristic;
-  } else if (flags.strategy == "profile") {
-    options.strategy = Strategy::profile;
-  } else if (flags.strategy == "reproducible") {
-    options.strategy = Strategy::reproducible;
-  } else if (flags.strategy != "cached") {
-    return reject_value("--strategy", flags.strategy, "heuristic, profile, cached, reproducible");
-  }
+  FUSEC_TRY(set_flag(options, "strategy", flags.strategy));
   if (flags.batch_invariant && (flags.strategy == "profile" || !flags.tune.empty())) {
     return Status(StatusCode::invalid_argument,
                   "--batch-invariant looks at no measured times, so there is nothing to measure for it");
   }
-  if (!flags.tuning_db.empty()) options.tuning_db = flags.tuning_db;
-  if (flags.tune.empty()) return {};
-  if (flags.tune != "quick" && flags.tune != "full") return reject_value("--tune", flags.tune, "quick, full");
-  if (flags.strategy != "cached" && flags.strategy != "profile") {
+  FUSEC_TRY(set_text(options, "tuning-db", flags.tuning_db));
+  FUSEC_TRY(set_text(options, "tune", flags.tune));
+  if (!flags.tune.empty() && flags.strategy != "cached" && flags.strategy != "profile") {
     return Status(StatusCode::invalid_argument, "--tune is a --strategy profile, not " + flags.strategy);
   }
-  options.strategy = Strategy::profile;
-  options.quick_tuning = flags.tune == "quick";
-  options.tuning_seconds = options.quick_tuning ? kQuickTuningSeconds : 0;
   return {};
 }
 
@@ -93,49 +72,43 @@ double process_ms() { return kBeforeMain + milliseconds_since(kStart); }
 
 namespace {
 
+// The flag of an option, with the help of its key.
+template <class T>
+void declare(Flags& flags, const char* option, T& to, const char* more = "") {
+  const std::string name = std::string("--") + option, help = std::string(runtime::option_help(option)) + more;
+  if constexpr (std::is_same_v<T, bool>) {
+    flags.flag(name, to, help);
+  } else {
+    flags.option(name, to, help);
+  }
+}
+
 void declare_compiling(Flags& flags, ModelFlags& to) {
-  flags.option("--device", to.device, "cpu, cuda or cuda:1; default: cuda:0 where one is usable, else cpu");
-  flags.option(
-      "--target", to.targets,
-      "compile for x86-64-v2, v3, v4 or sm_75 ... sm_121, which the device must have; stages up to emit need none");
-  flags.option("--threads", to.threads, "of a run; default: what the machine and OMP_NUM_THREADS give");
-  flags.option("--numerics", to.numerics,
-               "precise (default); exact: rounds after every op, and no library call loses NaN or infinities; fast: as "
-               "precise today");
-  flags.option("--precision", to.precision,
-               "f16 or bf16: run an f32 model in it, inputs and outputs stay; f32: as the model says (default)");
-  flags.flag("--no-library", to.no_library,
-             "plain loops in place of oneDNN; on a GPU, generated code in place of cuBLASLt and cuDNN, which is slow");
-  flags.flag(
-      "--batch-invariant", to.batch_invariant,
-      "library calls use one algorithm for all batches and no measured times, so that a sample's results have the "
-      "same bits in every batch; verify checks it");
-  flags.flag("--no-fusion", to.no_fusion, "one kernel per op");
-  flags.option("--codegen", to.codegen, "auto (default), nvrtc or llvm: who makes a GPU's machine code");
-  flags.option("--compile-limit", to.compile_limit,
-               "SECONDS that the compile may take; asked for between passes and kernels (default: no limit)");
-  flags.option("--disable-pass", to.disabled_passes, "NAME: leave a pass of the optimizer out");
-  flags.option("--dump", to.dump, "DIR: every stage writes its text there");
+  declare(flags, "device", to.device, "; default: cuda:0 where one is usable, else cpu");
+  declare(flags, "target", to.targets, "; stages up to emit need none");
+  declare(flags, "threads", to.threads);
+  declare(flags, "numerics", to.numerics);
+  declare(flags, "precision", to.precision);
+  declare(flags, "no-library", to.no_library);
+  declare(flags, "batch-invariant", to.batch_invariant);
+  declare(flags, "no-fusion", to.no_fusion);
+  declare(flags, "codegen", to.codegen);
+  declare(flags, "compile-limit", to.compile_limit);
+  declare(flags, "disable-pass", to.disabled_passes);
+  declare(flags, "dump", to.dump);
 }
 
 void declare_libraries(Flags& flags, ModelFlags& to) {
-  flags.flag("--tf32", to.tf32, "f32 convolutions and products of a GPU may round to TF32");
-  flags.option("--workspace-limit", to.workspace_limit,
-               "MiB that one library call of a GPU may ask for (default 1024)");
-  flags.option("--tuning-db", to.tuning_db, "FILE of measured times; default: tuning.v1.sqlite in the cache folder");
+  declare(flags, "tf32", to.tf32);
+  declare(flags, "workspace-limit", to.workspace_limit);
+  declare(flags, "tuning-db", to.tuning_db);
 }
 
 void declare_runs(Flags& flags, ModelFlags& to) {
-  flags.flag("--no-cuda-graph", to.no_cuda_graph, "launch a GPU's steps one by one");
-  flags.option(
-      "--strategy", to.strategy,
-      "cached (default), heuristic, profile or reproducible: who chooses how libraries do convolutions and products");
-  flags.option(
-      "--specialize", to.specialize,
-      "off (default), now or background: kernels of a model with symbols are made for the shapes at hand, too, "
-      "before the first run or by a thread beside the runs");
-  flags.option("--tune", to.tune,
-               "quick or full: as --strategy profile; measures what is missing first (quick: 15 s at most)");
+  declare(flags, "no-cuda-graph", to.no_cuda_graph);
+  declare(flags, "strategy", to.strategy);
+  declare(flags, "specialize", to.specialize);
+  declare(flags, "tune", to.tune);
 }
 
 }  // namespace
@@ -153,12 +126,9 @@ void declare_common(Flags& flags, ModelFlags& to, unsigned groups) {
   }
   if (groups & kCompiles) declare_compiling(flags, to);
   if (groups & kCaches) {
-    flags.option("--cache-dir", to.cache_dir,
-                 "of compiled kernels; default: $FUSEC_CACHE_DIR, $XDG_CACHE_HOME/fusec, ~/.cache/fusec");
-    flags.option(
-        "--cache-limit", to.cache_limit,
-        "bytes that the kernel cache keeps, such as 500M; those used longest ago go first (default 2G; 0: no bound)");
-    flags.flag("--no-cache", to.no_cache, "compile everything, store nothing");
+    declare(flags, "cache-dir", to.cache_dir);
+    declare(flags, "cache-limit", to.cache_limit);
+    declare(flags, "no-cache", to.no_cache);
   }
   if (groups & kLibraries) declare_libraries(flags, to);
   if (groups & kRuns) declare_runs(flags, to);
@@ -205,56 +175,27 @@ Result<std::string> single_target(const ModelFlags& flags) {
 
 Result<Options> parse_options(const ModelFlags& flags) {
   Options options;
-  FUSEC_ASSIGN(options.device, choose_device(flags));
-  FUSEC_ASSIGN(options.codegen, parse_codegen(flags));
+  FUSEC_ASSIGN(const std::string device, choose_device(flags));
+  FUSEC_TRY(set_flag(options, "device", device));
+  FUSEC_TRY(set_flag(options, "codegen", flags.codegen));
   FUSEC_TRY(add_tuning(flags, options));
-  FUSEC_ASSIGN(options.specialize, parse_specialize(flags));
+  FUSEC_TRY(set_flag(options, "specialize", flags.specialize));
   options.tf32 = flags.tf32;
   options.batch_invariant = flags.batch_invariant;
   options.cuda_graph = !flags.no_cuda_graph;
-  if (flags.workspace_limit) {
-    if (!(*flags.workspace_limit >= 0 && *flags.workspace_limit < 1e9)) {
-      return Status(StatusCode::invalid_argument, "--workspace-limit is a number of MiB, at least 0");
-    }
-    options.workspace_limit = static_cast<int64_t>(*flags.workspace_limit * (1 << 20));
-  }
-  if (flags.compile_limit && !(*flags.compile_limit >= 0)) {
-    return Status(StatusCode::invalid_argument, "--compile-limit is a number of seconds, at least 0");
-  }
-  options.compile_seconds = flags.compile_limit;
-  if (flags.precision == "f16" || flags.precision == "bf16") {
-    options.precision = parse_dtype(flags.precision);
-  } else if (flags.precision != "f32") {
-    return reject_value("--precision", flags.precision, "f32, f16, bf16");
-  }
-  if (flags.numerics == "exact") {
-    options.numerics = Numerics::exact;
-  } else if (flags.numerics == "fast") {
-    options.numerics = Numerics::fast;
-  } else if (flags.numerics != "precise") {
-    return reject_value("--numerics", flags.numerics, "precise, exact, fast");
-  }
-  if (flags.threads < 0)
-    return Status(StatusCode::invalid_argument, "--threads is negative; 0 means as many as there are");
-  options.threads = flags.threads;
-  if (!flags.cache_dir.empty()) options.cache_dir = flags.cache_dir;
+  FUSEC_TRY(set_number(options, "workspace-limit", flags.workspace_limit));
+  FUSEC_TRY(set_number(options, "compile-limit", flags.compile_limit));
+  FUSEC_TRY(set_flag(options, "precision", flags.precision));
+  FUSEC_TRY(set_flag(options, "numerics", flags.numerics));
+  FUSEC_TRY(set_flag(options, "threads", std::to_string(flags.threads)));
+  FUSEC_TRY(set_text(options, "cache-dir", flags.cache_dir));
   options.use_cache = !flags.no_cache;
-  if (!flags.cache_limit.empty()) {
-    FUSEC_ASSIGN(options.cache_limit, parse_size(flags.cache_limit, "--cache-limit"));
-  }
+  FUSEC_TRY(set_text(options, "cache-limit", flags.cache_limit));
   options.use_library = !flags.no_library;
   options.fuse = !flags.no_fusion;
   options.disabled_passes = flags.disabled_passes;
   FUSEC_ASSIGN(options.target, single_target(flags));
-  options.dump_dir = flags.dump;
-  if (!flags.dump.empty()) {
-    std::error_code error;
-    std::filesystem::create_directories(flags.dump, error);
-    if (error) {
-      return Status(StatusCode::invalid_argument,
-                    fmt::format("--dump {} cannot be made: {}", flags.dump, error.message()));
-    }
-  }
+  FUSEC_TRY(set_text(options, "dump", flags.dump));
   return options;
 }
 
@@ -324,18 +265,6 @@ std::string time_text(int64_t seconds) {
   std::tm parts{};
   gmtime_r(&time, &parts);
   return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
-}
-
-Result<int64_t> parse_size(const std::string& text, const char* flag) {
-  int64_t value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  const std::string unit(rest, end);
-  const int shift = unit.empty() ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
-  if (error != std::errc() || shift < 0 || value < 0 || value > (INT64_MAX >> shift)) {
-    return Status(StatusCode::invalid_argument, fmt::format("{} '{}' is no size such as 500M or 1G", flag, text));
-  }
-  return value << shift;
 }
 
 Result<std::vector<int64_t>> parse_integers(const std::string& text, char separator, const std::string& what) {

@@ -76,8 +76,6 @@ Json json_of_tensors(const std::vector<TensorInfo>& infos, const std::vector<Ten
 std::string symbols_text(const Symbols& symbols, const Symbols& largest = {});
 std::string time_text(int64_t seconds);  // since 1970: "2026-11-26T08:30:00Z"
 std::vector<std::string> split(const std::string& text, char separator);
-// "500", "500K", "20M", "1G": bytes, by powers of 1024. invalid_argument names the flag.
-Result<int64_t> parse_size(const std::string& text, const char* flag);
 Result<std::vector<int64_t>> parse_integers(const std::string& text, char separator, const std::string& what);
 
 }  // namespace fusec::tool

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DBUILD=<build folder> -DCXX=<compiler> -DLLVM=<is it built in?> -DPYTHON=<python3> -P run.cmake
+# cmake -DBUILD=<build folder> -DCXX=<compiler> -DCC=<C compiler> -DLLVM=<is it built in?> -DPYTHON=<python3> -P run.cmake
 # Installs fusec into a folder of its own, moves it, builds the consumer against it, runs it, and looks at what the libraries show.
 set(work ${BUILD}/consumer)
 file(REMOVE_RECURSE ${work})
@@ -26,7 +26,7 @@ foreach(word "oneDNN" "onnx" "SQLite" "fmt" "nlohmann-json" "Permission is hereb
   endif()
 endforeach()
 run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${work}/build -G Ninja
-  -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_PREFIX_PATH=${work}/moved)
+  -DCMAKE_C_COMPILER=${CC} -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_PREFIX_PATH=${work}/moved)
 run(${CMAKE_COMMAND} --build ${work}/build)
 run(${work}/build/consumer)
 run(${work}/build/consumer_lean)
@@ -35,6 +35,27 @@ run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/../../samples/embed -B ${work}
 run(${CMAKE_COMMAND} --build ${work}/embed)
 if(LLVM)  # without it nothing compiles
   run(${work}/embed/embed)
+endif()
+# C, through CMake and through pkg-config.
+file(GLOB_RECURSE pc ${work}/moved/*/fusec-c.pc)
+find_program(PKG_CONFIG pkg-config)
+if(pc)
+  run(${work}/build/consumer_c)
+  run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/../../samples/c -B ${work}/c -G Ninja
+    -DCMAKE_C_COMPILER=${CC} -DCMAKE_PREFIX_PATH=${work}/moved)
+  run(${CMAKE_COMMAND} --build ${work}/c)
+  if(LLVM)
+    run(${work}/c/c_sample)
+  endif()
+  if(PKG_CONFIG)
+    cmake_path(GET pc PARENT_PATH pc)
+    execute_process(COMMAND ${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${pc} ${PKG_CONFIG} --cflags --libs fusec-c
+      OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    separate_arguments(flags UNIX_COMMAND "${flags}")
+    run(${CC} -std=c99 -Wall -Wextra -Wpedantic -Werror ${CMAKE_CURRENT_LIST_DIR}/consumer.c ${flags} -o ${work}/consumer_pc)
+    cmake_path(GET pc PARENT_PATH libraries)
+    run(${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${libraries} ${work}/consumer_pc)
+  endif()
 endif()
 if(EXISTS ${work}/moved/bin/fusec)
   run(${work}/moved/bin/fusec --help)

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices, models from ONNX, and packages written of them.
+
+#include <memory>
+
+#include "bindings/c/json.h"
+#include "bindings/c/options.h"
+#include "bindings/c/tensor.h"
+#include "fusec/device.h"
+
+namespace fusec::c {
+namespace {
+
+Status give_model(Result<Model> model, fusec_model** out) {
+  if (!model.ok()) return model.status();
+  auto handle = std::make_unique<fusec_model>();
+  handle->model = std::move(*model);
+  *out = handle.release();
+  return {};
+}
+
+Status add_constants(const char* const* names, const fusec_tensor* tensors, std::size_t count, ImportOptions& options) {
+  if (count == 0) return {};
+  FUSEC_TRY(check_pointer(names, "constant_names"));
+  FUSEC_TRY(check_pointer(tensors, "constants"));
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string index = "[" + std::to_string(i) + "]";
+    FUSEC_TRY(check_pointer(names[i], ("constant_names" + index).c_str()));
+    FUSEC_ASSIGN(Tensor data, copy_to_host(tensors[i], "constants" + index));
+    if (!options.constants.emplace(names[i], std::move(data)).second) {
+      return Status(StatusCode::invalid_argument, std::string("constant_names has '") + names[i] + "' twice");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+}  // namespace fusec::c
+
+using namespace fusec::c;
+
+fusec_error* fusec_devices_json(char** out) {
+  return guarded([&]() -> fusec::Status {
+    FUSEC_TRY(check_pointer(out, "out"));
+    *out = nullptr;
+    JsonWriter json;
+    json.open('[');
+    for (const fusec::DeviceInfo& info : fusec::devices()) {
+      json.open('{').member("device", to_string(info.device)).member("name", info.name);
+      json.member("memory_bytes", info.memory_bytes).member("driver", info.driver);
+      json.member("target", info.target.name).close('}');
+    }
+    return json.close(']').give(out);
+  });
+}
+
+fusec_error* fusec_model_load_onnx(const char* path, const fusec_options* options, fusec_model** out) {
+  return guarded([&]() -> fusec::Status {
+    FUSEC_TRY(check_pointer(out, "out"));
+    *out = nullptr;
+    FUSEC_TRY(check_pointer(path, "path"));
+    FUSEC_TRY(check_options(options));
+    return give_model(fusec::load_onnx(path, options == nullptr ? fusec::ImportOptions() : options->import), out);
+  });
+}
+
+fusec_error* fusec_model_load_onnx_bytes(const void* bytes, size_t size, const char* const* constant_names,
+                                         const fusec_tensor* constants, size_t constant_count,
+                                         const fusec_options* options, fusec_model** out) {
+  return guarded([&]() -> fusec::Status {
+    FUSEC_TRY(check_pointer(out, "out"));
+    *out = nullptr;
+    FUSEC_TRY(check_pointer(bytes, "bytes"));
+    FUSEC_TRY(check_options(options));
+    fusec::ImportOptions import = options == nullptr ? fusec::ImportOptions() : options->import;
+    FUSEC_TRY(add_constants(constant_names, constants, constant_count, import));
+    return give_model(fusec::load_onnx_bytes({static_cast<const uint8_t*>(bytes), size}, import), out);
+  });
+}
+
+fusec_error* fusec_model_io_json(const fusec_model* model, char** out) {
+  return guarded([&]() -> fusec::Status {
+    FUSEC_TRY(check_pointer(out, "out"));
+    *out = nullptr;
+    FUSEC_TRY(check_handle(model, "model"));
+    JsonWriter json;
+    json.open('{');
+    write_io(json, model->model.inputs, model->model.outputs, model->model.symbols);
+    return json.close('}').give(out);
+  });
+}
+
+void fusec_model_free(fusec_model* model) { free_handle(model, "model"); }
+
+fusec_error* fusec_compile_package(const fusec_model* model, const char* const* targets, size_t target_count,
+                                   const char* path, const fusec_options* options) {
+  return guarded([&]() -> fusec::Status {
+    FUSEC_TRY(check_handle(model, "model"));
+    FUSEC_TRY(check_pointer(targets, "targets"));
+    FUSEC_TRY(check_pointer(path, "path"));
+    FUSEC_TRY(check_options(options));
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < target_count; ++i) {
+      FUSEC_TRY(check_pointer(targets[i], ("targets[" + std::to_string(i) + "]").c_str()));
+      names.emplace_back(targets[i]);
+    }
+    const std::optional<fusec::SigningKey> sign = options == nullptr ? std::nullopt : options->sign;
+    return fusec::write_package(model->model, names, path, compile_options(options), sign);
+  });
+}

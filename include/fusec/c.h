@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The C interface of fusec: libfusec-c.so, which holds the compiler, the runtime and the ONNX importer.
+ *
+ * Errors. A function that can fail answers a fusec_error*, which is NULL when it succeeded. The caller owns it and
+ * frees it with fusec_error_free. A NULL pointer, a handle that is not of the type that the function takes, and a wrong
+ * argument give FUSEC_INVALID_ARGUMENT; the message names the parameter. After an error, what an `out` parameter points
+ * at is NULL, or -1 for a fusec_value; buffers that the caller gave may have been written to. A handle that was freed
+ * must not be used again: this cannot be detected. No function throws a C++ exception.
+ *
+ * Ownership. What a function `_new`, `_load...`, `_compile` or `_finish` makes belongs to the caller, who ends it with
+ * the function `_free` of its type. `_free` of NULL does nothing. Handles may be freed in any order: what a session
+ * needs of its engine, or an engine of its model, stays until the last user is freed. A text that is given back by a
+ * `char** out` is ended by fusec_free. A `const char*` that is given in is read during the call only.
+ *
+ * Threads. Any function may be called from any thread. Models and engines may be used by several threads at once,
+ * options by several threads that only read them. A builder or a session is for one thread at a time; make one session
+ * per thread. An object must not be freed while another thread uses it.
+ *
+ * Text is UTF-8 and ends with a NUL. Functions `_json` answer one JSON document without line breaks; later versions may
+ * add members to its objects, so a reader skips members that it does not know.
+ *
+ * Extents count elements. `extents` of all inputs are one flat array: the extents of input 0, then those of input 1,
+ * and so on, as many of each as its rank (fusec_engine_input). An input of rank 0 takes no place.
+ */
+#ifndef FUSEC_C_H
+#define FUSEC_C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define FUSEC_C_API __attribute__((visibility("default")))
+#else
+#define FUSEC_C_API
+#endif
+
+/* The version of this header. */
+#define FUSEC_ABI_MAJOR 0
+#define FUSEC_ABI_MINOR 1
+
+typedef struct fusec_error fusec_error;
+typedef struct fusec_options fusec_options;
+typedef struct fusec_model fusec_model;
+typedef struct fusec_builder fusec_builder;
+typedef struct fusec_engine fusec_engine;
+typedef struct fusec_session fusec_session;
+
+/* A value of a builder: an input, a constant or the result of an op. Valid ones are at least 0, and are used with the
+ * builder that made them alone. */
+typedef int32_t fusec_value;
+
+/* --- Tensors -------------------------------------------------------------------------------------------------------
+ * These structs have the layout of DLDevice, DLDataType, DLTensor, DLPackVersion and DLManagedTensorVersioned of DLPack
+ * 1.x, so a pointer to one may be cast to a pointer to the other. */
+
+/* fusec_device.type. FUSEC_DEVICE_CUDA_HOST and FUSEC_DEVICE_CUDA_MANAGED memory is used as memory of the host. */
+enum { FUSEC_DEVICE_CPU = 1, FUSEC_DEVICE_CUDA = 2, FUSEC_DEVICE_CUDA_HOST = 3, FUSEC_DEVICE_CUDA_MANAGED = 13 };
+
+typedef struct fusec_device {
+  int32_t type;
+  int32_t ordinal; /* of a GPU, as the driver counts */
+} fusec_device;
+
+/* fusec_dtype.code. fusec computes with FLOAT of 64, 32 and 16 bits, BFLOAT of 16, INT and UINT of 8, 16, 32 and 64,
+ * and BOOL of 8 bits (one byte, 0 or 1). */
+enum { FUSEC_DTYPE_INT = 0, FUSEC_DTYPE_UINT = 1, FUSEC_DTYPE_FLOAT = 2, FUSEC_DTYPE_BFLOAT = 4, FUSEC_DTYPE_BOOL = 6 };
+
+typedef struct fusec_dtype {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes; /* 1 */
+} fusec_dtype;
+
+typedef struct fusec_tensor {
+  void* data; /* may be NULL where there is no element */
+  fusec_device device;
+  int32_t ndim;
+  fusec_dtype dtype;
+  int64_t* shape;       /* ndim extents; may be NULL for ndim 0 */
+  int64_t* strides;     /* ndim strides in elements, zero and negative ones too; NULL: dense, row-major */
+  uint64_t byte_offset; /* from data to the first element */
+} fusec_tensor;
+
+typedef struct fusec_tensor_version {
+  uint32_t major, minor;
+} fusec_tensor_version;
+
+/* A tensor with a function that ends it. */
+typedef struct fusec_managed_tensor {
+  fusec_tensor_version version; /* of DLPack: major is 1 */
+  void* manager_ctx;
+  void (*deleter)(struct fusec_managed_tensor* self); /* may be NULL */
+  uint64_t flags;
+  fusec_tensor tensor;
+} fusec_managed_tensor;
+
+/* --- Version, errors, log, memory ----------------------------------------------------------------------------------
+ */
+
+/* The version of the interface of the loaded library: major << 16 | minor. A program that was built for major M and
+ * minor m works with a library of the same major and a minor of at least m. */
+FUSEC_C_API uint32_t fusec_abi_version(void);
+
+/* The version of fusec, such as "0.1.0". Lives as long as the library is loaded. */
+FUSEC_C_API const char* fusec_version(void);
+
+/* Codes of errors: whose turn it is to act. */
+enum {
+  FUSEC_OK = 0,
+  FUSEC_INVALID_MODEL = 1,    /* the model breaks the ONNX rules, or a package is damaged */
+  FUSEC_UNSUPPORTED = 2,      /* the model is fine, fusec lacks something; the message names what */
+  FUSEC_INVALID_ARGUMENT = 3, /* the caller's mistake */
+  FUSEC_DEVICE = 4,           /* a device, driver or library failed or is missing */
+  FUSEC_OUT_OF_MEMORY = 5,
+  FUSEC_COMPILE_FAILED = 6, /* a kernel did not compile; the message holds the compiler's log */
+  FUSEC_CACHE = 7,          /* only ever a warning */
+  FUSEC_INTERNAL = 8        /* a defect of fusec */
+};
+
+/* FUSEC_OK for NULL. */
+FUSEC_C_API int fusec_error_code(const fusec_error* error);
+
+/* One line that says what was found, the rule and where. "" for NULL. Lives as long as the error. */
+FUSEC_C_API const char* fusec_error_message(const fusec_error* error);
+
+FUSEC_C_API void fusec_error_free(fusec_error* error);
+
+/* Severities of log messages. */
+enum {
+  FUSEC_LOG_WARNING = 2 /* a fault that does not fail the call, such as a cache that cannot be used */
+};
+
+/* From now on `log` is called with each message of this process, with `user` as it is given here; NULL: each message is
+ * one line on stderr, as at the start. Calls come from any thread, one at a time; `message` lives until `log` returns,
+ * which must not call a function of this header. When fusec_set_log returns, the function set before is not called any
+ * more. Severities grow with importance; later versions may add some. */
+FUSEC_C_API void fusec_set_log(void (*log)(void* user, int severity, const char* message), void* user);
+
+/* Ends a text that a function of this header gave back by a `char** out`. */
+FUSEC_C_API void fusec_free(void* text);
+
+/* --- Devices -------------------------------------------------------------------------------------------------------
+ */
+
+/* The CPU, then the GPUs that this process can use:
+ * [{"device": "cuda:0", "name": "...", "memory_bytes": 0, "driver": "13.0", "target": "sm_90"}, ...] */
+FUSEC_C_API fusec_error* fusec_devices_json(char** out);
+
+/* --- Options -------------------------------------------------------------------------------------------------------
+ */
+
+/* Options at their defaults. Every function that takes options takes NULL for the defaults, and reads the options
+ * during the call only. */
+FUSEC_C_API fusec_error* fusec_options_new(fusec_options** out);
+
+/* Sets one option. Keys are the names of the flags of the `fusec` command without the dashes: "device" to "cuda:0",
+ * "threads" to "4", "tf32" to "true" or "false". A key that names a list adds to it. FUSEC_INVALID_ARGUMENT for an
+ * unknown key and for a value that the key does not take; the options are then as before. */
+FUSEC_C_API fusec_error* fusec_options_set(fusec_options* options, const char* key, const char* value);
+
+FUSEC_C_API void fusec_options_free(fusec_options* options);
+
+/* All keys: [{"key": "numerics", "help": "...", "default": "precise", "accepts": "precise, exact, fast",
+ * "used_by": "compile"}, ...]. default is null where the option is not set. used_by says who reads it: "compile"
+ * (fusec_engine_compile, fusec_engine_load, fusec_compile_package), "import" (fusec_model_load_...), "load"
+ * (fusec_engine_load) or "write" (fusec_compile_package). */
+FUSEC_C_API fusec_error* fusec_options_keys_json(char** out);
+
+/* --- Models --------------------------------------------------------------------------------------------------------
+ */
+
+/* Reads an ONNX model from a file, and tensor data that lies in files beside it. */
+FUSEC_C_API fusec_error* fusec_model_load_onnx(const char* path, const fusec_options* options, fusec_model** out);
+
+/* Reads an ONNX model from `size` bytes of memory, which are read during the call only. The `constant_count` inputs
+ * that `constant_names` names are constants with the contents of `constants`, and no inputs of the model: for weights
+ * and for shapes that a model leaves to its inputs. Their data is copied; they may lie on a GPU and have strides. Both
+ * arrays may be NULL when constant_count is 0. */
+FUSEC_C_API fusec_error* fusec_model_load_onnx_bytes(const void* bytes, size_t size, const char* const* constant_names,
+                                                     const fusec_tensor* constants, size_t constant_count,
+                                                     const fusec_options* options, fusec_model** out);
+
+/* {"inputs": [{"name": "x", "dtype": "f32", "shape": ["n", 64]}, ...], "outputs": [...], "symbols": ["n"]}. An extent
+ * is a number, or the text of an expression over the symbols. */
+FUSEC_C_API fusec_error* fusec_model_io_json(const fusec_model* model, char** out);
+
+FUSEC_C_API void fusec_model_free(fusec_model* model);
+
+/* Compiles the model for each of the `target_count` targets ("cpu:x86-64-v3", "cuda:sm_90"; "cpu:native": this machine)
+ * and writes one package to `path`, whose name ends in .fsc. The file appears whole or not at all. Needs no device. */
+FUSEC_C_API fusec_error* fusec_compile_package(const fusec_model* model, const char* const* targets,
+                                               size_t target_count, const char* path, const fusec_options* options);
+
+/* --- Builder: a model without ONNX ---------------------------------------------------------------------------------
+ * A mistake in the graph (a shape that does not fit, two inputs of one name) is the error of its call, and
+ * fusec_builder_finish answers it again. A mistake in how a function is called (an unknown op or attribute, a NULL)
+ * leaves the builder as it was. */
+
+FUSEC_C_API fusec_error* fusec_builder_new(fusec_builder** out);
+
+FUSEC_C_API void fusec_builder_free(fusec_builder* builder);
+
+/* An input. `dtype` is "f32", "f16", "bf16", "f64", "i8" ... "i64", "u8" ... "u64" or "bool". `shape` is a list of
+ * extents such as "[n, 3, 2*n + 1]": numbers, symbols, and expressions over symbols with + - *, floordiv(a, b), mod(a,
+ * b), min(a, b) and max(a, b). A symbol is a name, and takes its value when the engine runs. "[]" is a scalar. */
+FUSEC_C_API fusec_error* fusec_builder_input(fusec_builder* builder, const char* name, const char* dtype,
+                                             const char* shape, fusec_value* out);
+
+/* A constant of rank 0. `value` is rounded to the dtype. */
+FUSEC_C_API fusec_error* fusec_builder_scalar(fusec_builder* builder, const char* dtype, double value,
+                                              fusec_value* out);
+
+/* A constant with the contents of `tensor`, which are copied. It may lie on a GPU and have strides. */
+FUSEC_C_API fusec_error* fusec_builder_constant(fusec_builder* builder, const fusec_tensor* tensor, fusec_value* out);
+
+/* A constant that shares the memory of `tensor`, which must be dense memory of the host that nobody writes to. On
+ * success the builder owns `tensor`, and its deleter is called, from any thread, when the builder and everything made
+ * of it is freed. After an error it still belongs to the caller. */
+FUSEC_C_API fusec_error* fusec_builder_constant_managed(fusec_builder* builder, fusec_managed_tensor* tensor,
+                                                        fusec_value* out);
+
+/* The result of op `op` of the `arg_count` values `args`. `attributes` is a list of name=value with spaces between
+ * them, such as "axis=-1 keep=true"; NULL and "" stand for none. A value is an integer, a number, a name, true or false
+ * (1 or 0), an extent as in fusec_builder_input (without spaces, or in parentheses), or a list of these in brackets:
+ * "perm=[0, 2, 1]". Attributes that an op can do without may be left out. `out` may point to one of `args`.
+ * fusec_builder_ops_json lists all ops. */
+FUSEC_C_API fusec_error* fusec_builder_op(fusec_builder* builder, const char* op, const fusec_value* args,
+                                          size_t arg_count, const char* attributes, fusec_value* out);
+
+/* All ops: [{"op": "conv", "min_args": 2, "max_args": 3, "attributes": [{"name": "strides", "kind": "integers",
+ * "required": false}, ...]}, ...]. max_args is -1 where there is no bound. kind is integer, number, flag, name, dtype,
+ * extent, integers or extents. */
+FUSEC_C_API fusec_error* fusec_builder_ops_json(char** out);
+
+/* {"dtype": "f32", "shape": ["n", 64]} */
+FUSEC_C_API fusec_error* fusec_builder_value_json(const fusec_builder* builder, fusec_value value, char** out);
+
+/* Makes `value` an output of the model. */
+FUSEC_C_API fusec_error* fusec_builder_output(fusec_builder* builder, const char* name, fusec_value value);
+
+/* The model so far. The builder may go on, and must be freed as well. */
+FUSEC_C_API fusec_error* fusec_builder_finish(const fusec_builder* builder, fusec_model** out);
+
+/* --- Engines -------------------------------------------------------------------------------------------------------
+ */
+
+/* Compiles the model for the device of the options. */
+FUSEC_C_API fusec_error* fusec_engine_compile(const fusec_model* model, const fusec_options* options,
+                                              fusec_engine** out);
+
+/* Loads the code of a package (.fsc) that fits the device of the options. A package is a program: it is opened only if
+ * it belongs to the user or root and nobody else may write it, or with the options "trust" or "verify-key". */
+FUSEC_C_API fusec_error* fusec_engine_load(const char* path, const fusec_options* options, fusec_engine** out);
+
+FUSEC_C_API void fusec_engine_free(fusec_engine* engine);
+
+/* As fusec_model_io_json, with the members "device": "cuda:0" and "target": "sm_90". */
+FUSEC_C_API fusec_error* fusec_engine_io_json(const fusec_engine* engine, char** out);
+
+/* What compiling took and made: {"compile_ms": 0.0, "stages": [{"stage": "optimize", "ms": 0.0}, ...],
+ * "distinct_kernels": 0, "compiled_kernels": 0, "cached_kernels": 0, "code_bytes": 0, "constant_bytes": 0, "notes":
+ * [...],
+ * ...} */
+FUSEC_C_API fusec_error* fusec_engine_stats_json(const fusec_engine* engine, char** out);
+
+/* The numbers of inputs and outputs. Either pointer may be NULL. */
+FUSEC_C_API fusec_error* fusec_engine_counts(const fusec_engine* engine, size_t* inputs, size_t* outputs);
+
+/* Of input or output `index`: its name, which lives as long as the engine; its dtype; its rank. Each of the three
+ * pointers may be NULL. */
+FUSEC_C_API fusec_error* fusec_engine_input(const fusec_engine* engine, size_t index, const char** name,
+                                            fusec_dtype* dtype, int32_t* rank);
+FUSEC_C_API fusec_error* fusec_engine_output(const fusec_engine* engine, size_t index, const char** name,
+                                             fusec_dtype* dtype, int32_t* rank);
+
+/* --- Sessions: run an engine ---------------------------------------------------------------------------------------
+ */
+
+FUSEC_C_API fusec_error* fusec_session_new(const fusec_engine* engine, fusec_session** out);
+
+FUSEC_C_API void fusec_session_free(fusec_session* session);
+
+/* The extents of all outputs, one flat array as those of the inputs, for inputs with these extents. Either pointer may
+ * be NULL where it has no extents. */
+FUSEC_C_API fusec_error* fusec_session_output_shapes(fusec_session* session, const int64_t* input_extents,
+                                                     int64_t* output_extents);
+
+/* Does everything that the first run with these input extents would do beside running. */
+FUSEC_C_API fusec_error* fusec_session_prepare(fusec_session* session, const int64_t* input_extents);
+
+/* Runs. `inputs` and `outputs` are in the order of the engine; input_count and output_count must be its numbers of
+ * them. Outputs are memory of the caller with the dtypes of the engine and the extents of fusec_session_output_shapes;
+ * they are written. With an engine on a GPU each tensor lies on the host or on that GPU. Strided and misaligned memory
+ * is allowed, at the price of a copy. The run is over when the function returns. On a GPU it uses a stream of its own:
+ * earlier work on the tensors must be over. */
+FUSEC_C_API fusec_error* fusec_session_run(fusec_session* session, const fusec_tensor* inputs, size_t input_count,
+                                           const fusec_tensor* outputs, size_t output_count);
+
+/* Puts a run on `stream` (a cudaStream_t or CUstream of the engine's GPU; NULL: the legacy default stream) and returns
+ * at once. Memory of the tensors, which lies on the GPU, and the session must live until the run is over; the structs,
+ * shapes and strides are read during the call only. Indices out of range are clamped and not reported. The stream must
+ * not be in capture. On the CPU this is fusec_session_run, and `stream` is not looked at. */
+FUSEC_C_API fusec_error* fusec_session_run_async(fusec_session* session, const fusec_tensor* inputs, size_t input_count,
+                                                 const fusec_tensor* outputs, size_t output_count, void* stream);
+
+/* fusec_session_run_async for dense row-major tensors on the device of the engine: input_extents as above, and one
+ * pointer for each input and each output. It is the cheapest call: once these extents were seen by this function, it
+ * allocates no memory as long as at most 16 sets of extents take turns. On the CPU the run is over when it returns.
+ * Either array of pointers may be NULL where it has no members, input_extents where it has no extents. */
+FUSEC_C_API fusec_error* fusec_session_run_raw(fusec_session* session, const int64_t* input_extents,
+                                               void* const* inputs, void* const* outputs, void* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
