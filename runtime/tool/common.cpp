@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "fusec/device.h"
+#include "ir/graph/limits.h"
 #include "runtime/plan/state.h"
 
 namespace fusec::tool {
@@ -301,13 +302,15 @@ Json json_of_tensors(const std::vector<TensorInfo>& infos, const std::vector<Ten
   return list;
 }
 
-std::string symbols_text(const Symbols& symbols, const Symbols& largest) {
+std::string symbols_text(const Symbols& symbols, const ir::Limits& limits) {
   std::string out;
   for (const auto& [name, value] : symbols) {
     out += fmt::format("{}{}={}", out.empty() ? "" : " ", name, value);
-    if (const auto limit = largest.find(name); limit != largest.end())
-      out += fmt::format(" (at most {})", limit->second);
+    if (const auto limit = limits.find(Dim::symbol(name)); limit != limits.end())
+      out += fmt::format(" ({})", ir::range_text(limit->second));
   }
+  for (const auto& [extent, range] : limits)
+    if (!extent.as_symbol()) out += fmt::format(", {}: {}", extent.str(), ir::range_text(range));
   return out;
 }
 

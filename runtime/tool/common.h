@@ -13,6 +13,7 @@
 #include "fusec/options.h"
 #include "fusec/status.h"
 #include "fusec/tensor.h"
+#include "ir/graph/graph.h"
 #include "runtime/tool/flags.h"
 #include "runtime/tool/io/output.h"
 
@@ -72,8 +73,8 @@ double process_ms();
 
 using Symbols = std::map<std::string, int64_t>;
 Json json_of_tensors(const std::vector<TensorInfo>& infos, const std::vector<TensorShape>& shapes);
-// "N=1 seq=128 (at most 512)": with the largest values that symbols may take, where there are any.
-std::string symbols_text(const Symbols& symbols, const Symbols& largest = {});
+// "N=1 seq=128 (at most 512)": with the values that symbols and sums of them may have, where there are limits.
+std::string symbols_text(const Symbols& symbols, const ir::Limits& limits = {});
 std::string time_text(int64_t seconds);  // since 1970: "2026-11-26T08:30:00Z"
 std::vector<std::string> split(const std::string& text, char separator);
 // "500", "500K", "20M", "1G": bytes, by powers of 1024. invalid_argument names the flag.
