@@ -119,6 +119,20 @@ void declare_compiling(Flags& flags, ModelFlags& to) {
   flags.option("--dump", to.dump, "DIR: every stage writes its text there");
 }
 
+void declare_symbols(Flags& flags, ModelFlags& to) {
+  flags.option(
+      "--fix", to.fixes,
+      "N=8: the model is compiled for this value of its symbol N alone (inspect lists the symbols, --shape sets "
+      "one for a run); may be given several times");
+  flags.option("--range", to.ranges,
+               "N=1:64, N=:64 or N=2: - the values that the symbol N may have: the compiler relies on them, and a run "
+               "with another is refused; may be given several times");
+  flags.option(
+      "--constant", to.constants,
+      "NAME=@file.npy, NAME=5 or NAME=1,2,3: what the input NAME holds in every run; it is no input of what is "
+      "compiled. For shapes, axes and counts; may be given several times");
+}
+
 void declare_libraries(Flags& flags, ModelFlags& to) {
   flags.flag("--tf32", to.tf32, "f32 convolutions and products of a GPU may round to TF32");
   flags.option("--workspace-limit", to.workspace_limit,
@@ -152,6 +166,7 @@ void declare_common(Flags& flags, ModelFlags& to, unsigned groups) {
         "--external-root", to.external_roots,
         "DIR: data files of weights are looked for here too, after the model's folder; may be given several times");
   }
+  if (groups & kWeights) declare_symbols(flags, to);
   if (groups & kCompiles) declare_compiling(flags, to);
   if (groups & kCaches) {
     flags.option("--cache-dir", to.cache_dir,

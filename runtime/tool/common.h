@@ -24,6 +24,7 @@ struct ModelFlags {
   std::string device, codegen = "auto", specialize = "off";
   std::string precision = "f32", numerics = "precise", cache_dir, dump;
   std::vector<std::string> shapes, inputs, disabled_passes, targets, external_roots;
+  std::vector<std::string> fixes, ranges, constants;  // of import
   std::optional<uint64_t> random_weights;
   int threads = 0;
   std::optional<double> workspace_limit;  // MiB
@@ -36,7 +37,7 @@ struct ModelFlags {
 };
 // Groups of these flags. A command offers those that change what it does; --json is everybody's.
 enum FlagGroup : unsigned {
-  kWeights = 1,     // --random-weights, --external-root
+  kWeights = 1,     // --random-weights, --external-root, --fix, --range, --constant: of import
   kShapes = 2,      // --shape, --input
   kCompiles = 4,    // --device, --target, --threads, --numerics and what else decides on code
   kCaches = 8,      // --cache-dir, --cache-limit, --no-cache
