@@ -45,7 +45,8 @@ class Lowering {
         options_(options),
         deadline_(deadline),
         settings_(settings),
-        limits_(limits) {
+        limits_(limits),
+        ranges_(ir::symbol_ranges(graph.limits)) {
     for (NodeId id : graph.order) {
       const Node& node = graph.nodes[id];
       if (node.op != ir::Op(ir::TensorOp::slice)) continue;
@@ -497,7 +498,8 @@ class Lowering {
     return out;
   }
 
-  // 32-bit indices wherever they suffice for some shapes. The choice is the GPU's: a CPU computes addresses in 64 bits.
+  // 32-bit indices wherever they suffice for some shapes, and alone where they do for all shapes that the graph's
+  // limits let be. The choice is the GPU's: a CPU computes addresses in 64 bits.
   void choose_index_width(Scheduled& scheduled) const {
     if (target_.kind != TargetKind::cuda) return;
     std::vector<Dim> sizes;
@@ -505,7 +507,9 @@ class Lowering {
     for (const Generated::Scratch& scratch : scheduled.made.scratch) sizes.push_back(scratch.elements);
     auto when = when_32_bits_suffice(sizes);
     scheduled.kernel.fits32 = when.has_value();
-    if (when) scheduled.made.narrow_when = *std::move(when);
+    if (!when) return;
+    std::erase_if(*when, [&](const Dim& dim) { return proves_nonneg(dim, ranges_); });
+    scheduled.made.narrow_when = *std::move(when);
   }
 
   // Adds the kernel and, where its indices of 32 bits do not suffice for every shape, the one for the other shapes.
@@ -573,6 +577,7 @@ class Lowering {
   const ir::Deadline& deadline_;
   const LowerSettings& settings_;
   const CandidateLimits& limits_;
+  const DimRanges ranges_;
   ir::Program program_;
   std::map<ValueId, size_t> slices_;  // how often the value or a view of it is sliced
   std::map<ValueId, AllocId> allocs_;

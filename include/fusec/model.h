@@ -2,6 +2,7 @@
 // Model: what `compile` takes; made by load_onnx or a graph builder.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,7 +29,8 @@ struct FUSEC_API TensorInfo {
 struct FUSEC_API Model {
   std::shared_ptr<const ir::Graph> graph;  // null: of a package, which is compiled already
   std::vector<TensorInfo> inputs, outputs;
-  std::vector<std::string> symbols;  // free symbols of the input shapes
+  std::vector<std::string> symbols;           // free symbols of the input shapes
+  std::map<std::string, ExtentRange> ranges;  // of symbols that may not have every value; other values are refused
 };
 
 }  // namespace fusec

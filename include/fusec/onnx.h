@@ -39,9 +39,13 @@ struct FUSEC_API ImportOptions {
   std::string model_dir;
   std::vector<std::string> external_roots;
   std::optional<uint64_t> random_weights;  // fills initializers whose external file is absent; see docs/import.md
-  std::map<std::string, int64_t> symbols;  // dim_param -> extent
+  // By dim_param: what it is fixed to, and what values it may have (a run with others is refused). invalid_argument:
+  // the model has no such symbol, or needs another value.
+  std::map<std::string, int64_t> symbols;
+  std::map<std::string, ExtentRange> ranges;
   // Inputs whose contents are known: they are constants, and no inputs of the Model. For shapes, axes and counts that a
-  // model leaves to its inputs. invalid_argument: the model has no such input, or one of another dtype.
+  // model leaves to its inputs. Symbols that are axes of them are fixed to their extents. invalid_argument: the model
+  // has no such input, or one of another dtype or shape.
   std::map<std::string, Tensor> constants;
   ImportLimits limits;
   double* weights_ms = nullptr;  // if set: the time of reading and making initializers is added to it

@@ -47,6 +47,12 @@ struct Node {
   std::string origin;  // where the node came from, e.g. "/fc1/Add (Add)"; used only in messages
 };
 
+// The values that symbols, and sums of them, may have: S at most 512, past + seq at most 128. A run whose shapes give
+// others is refused.
+using Limits = std::map<Dim, ExtentRange>;
+// What the limits say of the symbols, for proofs.
+DimRanges symbol_ranges(const Limits& limits);
+
 struct Graph {
   std::string name = "main";
   IdVector<NodeId, Node> nodes;
@@ -57,8 +63,7 @@ struct Graph {
   std::vector<std::string> output_names;
   std::map<NodeId, Tensor> constants;  // data of `constant` nodes; row-major
   std::vector<std::string> symbols;    // free symbols of the input shapes, in order of first use
-  std::map<std::string, int64_t>
-      limits;                // the largest values of symbols; a run whose shapes have larger ones is refused
+  Limits limits;
   int64_t imported_ops = 0;  // tensor operations after import, as `fusec inspect` counts them
 
   const Type& type(ValueId v) const { return values[v].type; }

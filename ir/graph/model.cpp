@@ -15,6 +15,8 @@ namespace fusec::ir {
 Model make_model(Graph graph) {
   Model model;
   model.symbols = graph.symbols;
+  for (const auto& [extent, range] : graph.limits)
+    if (const auto symbol = extent.as_symbol()) model.ranges.emplace(*symbol, range);
   std::vector<std::vector<Dim>> indexed = indexed_extents(graph);
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
     const Value& value = graph.values[graph.inputs[i]];

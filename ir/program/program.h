@@ -106,7 +106,7 @@ struct Program {
   std::vector<AllocId> inputs, outputs;
   std::vector<Type> input_types, output_types;
   std::vector<std::string> input_names, output_names, symbols;
-  std::map<std::string, int64_t> limits;  // the largest values of symbols
+  Limits limits;
   int64_t imported_ops = 0;
   std::vector<std::string> notes;  // kept for explain: "edge %a -> %b not fused: ..."
 };

@@ -121,9 +121,10 @@ std::string print_attrs(Op op, const Attrs& attrs);
 // Parses attributes in any order. The braces may be missing. infer_type checks whether all attributes are present.
 Result<Attrs> parse_attrs(Lexer& lexer, Op op);
 
-// " limits(N = 512, S = 77)", or nothing if there are none. parse_limits reads it, and nothing where it is missing.
-std::string limits_text(const std::map<std::string, int64_t>& limits);
-Result<std::map<std::string, int64_t>> parse_limits(Lexer& lexer);
+// " limits(N = 512, S = 2:77, N + S = 1:)", or nothing if there are none: a largest value, a smallest and a largest, a
+// smallest. parse_limits reads it, and nothing where it is missing.
+std::string limits_text(const Limits& limits);
+Result<Limits> parse_limits(Lexer& lexer);
 
 // "a, b, c" of text(item).
 template <class Items, class Text>

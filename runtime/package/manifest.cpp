@@ -122,6 +122,22 @@ std::vector<TensorInfo> read_infos(const Json& list) {
   return infos;
 }
 
+Json make_json(const std::map<std::string, ExtentRange>& ranges) {
+  Json json = Json::object();
+  for (const auto& [symbol, range] : ranges) json[symbol] = {{"least", range.least}, {"most", range.most}};
+  return json;
+}
+
+std::map<std::string, ExtentRange> read_ranges(const Json& json) {
+  std::map<std::string, ExtentRange> ranges;
+  for (const auto& [symbol, json_range] : json.items()) {
+    const ExtentRange range{read_integer(json_range.at("least")), read_integer(json_range.at("most"))};
+    if (range.least < 0 || range.most < range.least) throw Fault{"the range of '" + symbol + "' has no values"};
+    ranges[symbol] = range;
+  }
+  return ranges;
+}
+
 Json make_json(const PackagedTarget& packaged) {
   const Target& t = packaged.target;
   Json constants = Json::array();
@@ -175,6 +191,7 @@ Manifest read_manifest(const Json& json) {
   m.model.inputs = read_infos(json.at("inputs"));
   m.model.outputs = read_infos(json.at("outputs"));
   m.model.symbols = json.at("symbols").get<std::vector<std::string>>();
+  if (json.contains("ranges")) m.model.ranges = read_ranges(json.at("ranges"));
   for (const Json& item : json.at("targets")) m.targets.push_back(read_target(item));
   return m;
 }
@@ -188,12 +205,13 @@ std::string print_manifest(const Manifest& m) {
   if (m.precision) options["precision"] = to_string(*m.precision);
   Json targets = Json::array();
   for (const PackagedTarget& target : m.targets) targets.push_back(make_json(target));
-  const Json json = {{"producer", m.producer},
-                     {"options", std::move(options)},
-                     {"inputs", make_json(m.model.inputs)},
-                     {"outputs", make_json(m.model.outputs)},
-                     {"symbols", m.model.symbols},
-                     {"targets", std::move(targets)}};
+  Json json = {{"producer", m.producer},
+               {"options", std::move(options)},
+               {"inputs", make_json(m.model.inputs)},
+               {"outputs", make_json(m.model.outputs)},
+               {"symbols", m.model.symbols},
+               {"targets", std::move(targets)}};
+  if (!m.model.ranges.empty()) json["ranges"] = make_json(m.model.ranges);
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

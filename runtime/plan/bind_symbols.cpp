@@ -3,8 +3,12 @@
 // single symbol, then from axes of the form c*s + r with one unknown symbol. It then checks every axis against these
 // values, so bind may assume that the input shapes fit the model.
 
+#include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 
+#include "ir/graph/limits.h"
 #include "runtime/plan/bind.h"
 
 namespace fusec::runtime {
@@ -45,6 +49,20 @@ Status check_ranks(const ir::Program& program, std::span<const std::vector<int64
   return {};
 }
 
+// Values of symbols, each with the axis that gave it.
+struct Found {
+  struct Axis {
+    std::size_t input, axis;
+  };
+  Bindings values;
+  std::map<std::string, Axis> givers;
+
+  bool add(const std::string& symbol, int64_t value, Axis giver) {
+    givers.try_emplace(symbol, giver);
+    return values.try_emplace(symbol, value).second;
+  }
+};
+
 // The value of the only unbound symbol of `dim` that makes it `given`, for c*s + r with constant c and r.
 std::optional<std::pair<std::string, int64_t>> solve(const Dim& dim, int64_t given, const Bindings& bindings) {
   std::set<std::string> symbols;
@@ -69,77 +87,87 @@ std::optional<std::pair<std::string, int64_t>> solve(const Dim& dim, int64_t giv
 
 // Makes one pass over all axes and binds plain symbols and, if `expressions`, expressions with one unknown symbol.
 // Returns false if it bound nothing new.
-bool bind_more(const ir::Program& program, std::span<const std::vector<int64_t>> shapes, bool expressions,
-               Bindings& out) {
+bool bind_more(const ir::Program& program, std::span<const std::vector<int64_t>> shapes, bool expressions, Found& out) {
   bool progress = false;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     for (std::size_t axis = 0; axis < shapes[i].size(); ++axis) {
       const Dim& dim = program.input_types[i].shape[axis];
       if (const std::optional<std::string> symbol = dim.as_symbol()) {
-        progress |= out.try_emplace(*symbol, shapes[i][axis]).second;
+        progress |= out.add(*symbol, shapes[i][axis], {i, axis});
       } else if (expressions && !dim.is_const()) {
-        if (auto solved = solve(dim, shapes[i][axis], out)) progress |= out.insert(*solved).second;
+        if (auto solved = solve(dim, shapes[i][axis], out.values))
+          progress |= out.add(solved->first, solved->second, {i, axis});
       }
     }
   }
   return progress;
 }
 
-// The first axis that is the symbol tells which input is too large.
-Status check_limits(const ir::Program& program, const Bindings& bindings) {
-  for (const auto& [symbol, most] : program.limits) {
-    const auto bound = bindings.find(symbol);
-    if (bound == bindings.end() || bound->second <= most) continue;
+std::string axis_label(const ir::Program& program, Found::Axis at) {
+  return "axis " + std::to_string(at.axis) + " of " + input_label(program, at.input);
+}
+
+// "past = 8 (axis 2 of input 'key'), seq = 4 (axis 1 of input 'ids')"
+std::string symbols_text(const ir::Program& program, const Dim& dim, const Found& found) {
+  std::set<std::string> symbols;
+  dim.collect_symbols(symbols);
+  std::string out;
+  for (const std::string& symbol : symbols) {
+    out += (out.empty() ? "" : ", ") + symbol + " = " + std::to_string(found.values.at(symbol)) + " (" +
+           axis_label(program, found.givers.at(symbol)) + ")";
+  }
+  return out;
+}
+
+// The first axis that is the extent tells which input is out of range.
+Status check_limits(const ir::Program& program, const Found& found) {
+  for (const auto& [extent, range] : program.limits) {
+    const std::optional<int64_t> value = extent.eval(found.values);
+    if (!value || (range.least <= *value && *value <= range.most)) continue;
     for (std::size_t i = 0; i < program.input_types.size(); ++i) {
       const Shape& shape = program.input_types[i].shape;
       for (std::size_t axis = 0; axis < shape.size(); ++axis)
-        if (shape[axis].as_symbol() == symbol)
-          return mismatch(program, i, axis, "at most " + std::to_string(most), bound->second);
+        if (shape[axis] == extent) return mismatch(program, i, axis, ir::range_text(range), *value);
     }
-    return Status(StatusCode::invalid_argument, "the symbol '" + symbol + "' must be at most " + std::to_string(most) +
-                                                    ", the inputs make it " + std::to_string(bound->second));
+    return Status(StatusCode::invalid_argument, (extent.as_symbol() ? "the symbol '" : "the extent '") + extent.str() +
+                                                    "' must be " + ir::range_text(range) + ", the inputs make it " +
+                                                    std::to_string(*value) + ": " +
+                                                    symbols_text(program, extent, found));
   }
   return {};
 }
 
-std::string describe(const Dim& dim, const Bindings& bindings, int64_t value) {
+std::string describe(const ir::Program& program, const Dim& dim, const Found& found, int64_t value) {
   if (dim.is_const()) return std::to_string(value);
-  std::string out = dim.str() + " = " + std::to_string(value);
-  std::set<std::string> symbols;
-  dim.collect_symbols(symbols);
-  if (dim.as_symbol()) return out + " (as in an earlier axis)";
-  const char* separator = " with ";
-  for (const std::string& symbol : symbols) {
-    out += separator + symbol + " = " + std::to_string(bindings.at(symbol));
-    separator = ", ";
-  }
-  return out;
+  const std::string out = dim.str() + " = " + std::to_string(value);
+  if (const auto symbol = dim.as_symbol()) return out + ", as " + axis_label(program, found.givers.at(*symbol));
+  return out + " with " + symbols_text(program, dim, found);
 }
 
 }  // namespace
 
 Result<Bindings> bind_symbols(const ir::Program& program, std::span<const std::vector<int64_t>> shapes) {
   FUSEC_TRY(check_ranks(program, shapes));
-  Bindings bindings;
-  bind_more(program, shapes, false, bindings);
-  while (bind_more(program, shapes, true, bindings)) {
+  Found found;
+  bind_more(program, shapes, false, found);
+  while (bind_more(program, shapes, true, found)) {
   }
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     for (std::size_t axis = 0; axis < shapes[i].size(); ++axis) {
       const Dim& dim = program.input_types[i].shape[axis];
-      const std::optional<int64_t> value = dim.eval(bindings);
+      const std::optional<int64_t> value = dim.eval(found.values);
       if (!value) return mismatch(program, i, axis, dim.str() + " for some value of its symbols", shapes[i][axis]);
       if (*value != shapes[i][axis])
-        return mismatch(program, i, axis, describe(dim, bindings, *value), shapes[i][axis]);
+        return mismatch(program, i, axis, describe(program, dim, found, *value), shapes[i][axis]);
     }
   }
   for (const std::string& symbol : program.symbols) {
-    if (!bindings.count(symbol)) {
+    if (!found.values.count(symbol)) {
       return Status(StatusCode::invalid_argument, "no input shape gives the symbol '" + symbol + "' a value");
     }
   }
-  FUSEC_TRY(check_limits(program, bindings));
-  return bindings;
+  FUSEC_TRY(check_limits(program, found));
+  return std::move(found.values);
 }
 
 }  // namespace fusec::runtime

@@ -171,6 +171,9 @@ Command compile_command() {
           "                                                    openssl genpkey -algorithm ed25519 -out key.pem\n"
           "                                                    openssl pkey -in key.pem -pubout -out key.pub.pem\n"
           "  fusec compile model.onnx --precision f16 -o half.fsc --target cuda:sm_90\n"
+          "  fusec compile decoder.onnx --fix batch=1 --range past=:2048 -o decoder.fsc\n"
+          "                                                    for batch 1 and at most 2048 stored keys; it refuses "
+          "others\n"
           "  fusec compile model.onnx --cache-dir /var/cache/app -v\n"
           "                                                    kernels into the cache, so that later starts are quick",
           [flags](Flags& f) {

@@ -47,6 +47,14 @@ Json make_json(const PackageInfo& info) {
           {"signed_by", info.signed_by.empty() ? Json() : Json(info.signed_by)}};
 }
 
+// Of the symbols, and of sums of them, that have such a bound.
+Json bounds_json(const Engine& engine, int64_t ExtentRange::*bound) {
+  Json json = Json::object();
+  for (const auto& [extent, range] : engine.state()->loaded->program.limits)
+    if (range.*bound != ExtentRange().*bound) json[extent.str()] = range.*bound;
+  return json;
+}
+
 Json report_json(const Engine& engine, const Inspected& seen, const ModelFlags& flags) {
   const EngineStats& stats = engine.stats();
   const Options& options = engine.state()->options;
@@ -57,7 +65,8 @@ Json report_json(const Engine& engine, const Inspected& seen, const ModelFlags& 
                {"tf32", options.tf32},
                {"batch_invariant", options.batch_invariant},
                {"symbols", seen.symbols},
-               {"largest_symbols", engine.state()->loaded->program.limits},
+               {"largest_symbols", bounds_json(engine, &ExtentRange::most)},
+               {"smallest_symbols", bounds_json(engine, &ExtentRange::least)},
                {"ops", stats.imported_ops},
                {"launches", seen.plan.launches},
                {"generated", seen.plan.generated},

@@ -122,6 +122,7 @@ Command run_command(const Front& front) {
       "run", "run a model once and show or store its outputs",
       "  fusec run model.onnx --input image=@image.npy --output-dir out\n"
       "  fusec run model.onnx --shape image=8x3x224x224 --input image=random:7 --random-weights 1\n"
+      "  fusec run model.onnx --fix N=8 --constant shape=1,-1     what the file leaves open\n"
       "  fusec run model.fsc                              a package, see fusec compile --help: a program, so it must\n"
       "                                                   belong to you or root and nobody else may write it, unless\n"
       "  fusec run model.fsc --verify-key key.pub.pem     it is signed by this key, or --trust says to run it\n"

@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "fusec/device.h"
+#include "ir/graph/limits.h"
 #include "runtime/options/keys.h"
 #include "runtime/plan/state.h"
 
@@ -98,6 +99,20 @@ void declare_compiling(Flags& flags, ModelFlags& to) {
   declare(flags, "dump", to.dump);
 }
 
+void declare_symbols(Flags& flags, ModelFlags& to) {
+  flags.option(
+      "--fix", to.fixes,
+      "N=8: the model is compiled for this value of its symbol N alone (inspect lists the symbols, --shape sets "
+      "one for a run); may be given several times");
+  flags.option("--range", to.ranges,
+               "N=1:64, N=:64 or N=2: - the values that the symbol N may have: the compiler relies on them, and a run "
+               "with another is refused; may be given several times");
+  flags.option(
+      "--constant", to.constants,
+      "NAME=@file.npy, NAME=5 or NAME=1,2,3: what the input NAME holds in every run; it is no input of what is "
+      "compiled. For shapes, axes and counts; may be given several times");
+}
+
 void declare_libraries(Flags& flags, ModelFlags& to) {
   declare(flags, "tf32", to.tf32);
   declare(flags, "workspace-limit", to.workspace_limit);
@@ -124,6 +139,7 @@ void declare_common(Flags& flags, ModelFlags& to, unsigned groups) {
         "--external-root", to.external_roots,
         "DIR: data files of weights are looked for here too, after the model's folder; may be given several times");
   }
+  if (groups & kWeights) declare_symbols(flags, to);
   if (groups & kCompiles) declare_compiling(flags, to);
   if (groups & kCaches) {
     declare(flags, "cache-dir", to.cache_dir);
@@ -242,13 +258,15 @@ Json json_of_tensors(const std::vector<TensorInfo>& infos, const std::vector<Ten
   return list;
 }
 
-std::string symbols_text(const Symbols& symbols, const Symbols& largest) {
+std::string symbols_text(const Symbols& symbols, const ir::Limits& limits) {
   std::string out;
   for (const auto& [name, value] : symbols) {
     out += fmt::format("{}{}={}", out.empty() ? "" : " ", name, value);
-    if (const auto limit = largest.find(name); limit != largest.end())
-      out += fmt::format(" (at most {})", limit->second);
+    if (const auto limit = limits.find(Dim::symbol(name)); limit != limits.end())
+      out += fmt::format(" ({})", ir::range_text(limit->second));
   }
+  for (const auto& [extent, range] : limits)
+    if (!extent.as_symbol()) out += fmt::format(", {}: {}", extent.str(), ir::range_text(range));
   return out;
 }
 

@@ -13,6 +13,7 @@
 #include "fusec/options.h"
 #include "fusec/status.h"
 #include "fusec/tensor.h"
+#include "ir/graph/graph.h"
 #include "runtime/tool/flags.h"
 #include "runtime/tool/io/output.h"
 
@@ -23,6 +24,7 @@ struct ModelFlags {
   std::string device, codegen = "auto", specialize = "off";
   std::string precision = "f32", numerics = "precise", cache_dir, dump;
   std::vector<std::string> shapes, inputs, disabled_passes, targets, external_roots;
+  std::vector<std::string> fixes, ranges, constants;  // of import
   std::optional<uint64_t> random_weights;
   int threads = 0;
   std::optional<double> workspace_limit;  // MiB
@@ -35,7 +37,7 @@ struct ModelFlags {
 };
 // Groups of these flags. A command offers those that change what it does; --json is everybody's.
 enum FlagGroup : unsigned {
-  kWeights = 1,     // --random-weights, --external-root
+  kWeights = 1,     // --random-weights, --external-root, --fix, --range, --constant: of import
   kShapes = 2,      // --shape, --input
   kCompiles = 4,    // --device, --target, --threads, --numerics and what else decides on code
   kCaches = 8,      // --cache-dir, --cache-limit, --no-cache
@@ -72,8 +74,8 @@ double process_ms();
 
 using Symbols = std::map<std::string, int64_t>;
 Json json_of_tensors(const std::vector<TensorInfo>& infos, const std::vector<TensorShape>& shapes);
-// "N=1 seq=128 (at most 512)": with the largest values that symbols may take, where there are any.
-std::string symbols_text(const Symbols& symbols, const Symbols& largest = {});
+// "N=1 seq=128 (at most 512)": with the values that symbols and sums of them may have, where there are limits.
+std::string symbols_text(const Symbols& symbols, const ir::Limits& limits = {});
 std::string time_text(int64_t seconds);  // since 1970: "2026-11-26T08:30:00Z"
 std::vector<std::string> split(const std::string& text, char separator);
 Result<std::vector<int64_t>> parse_integers(const std::string& text, char separator, const std::string& what);

@@ -11,6 +11,7 @@
 #include <iterator>
 #include <optional>
 
+#include "ir/graph/limits.h"
 #include "ir/ops/element.h"
 #include "ir/ops/random.h"
 #include "ir/support/hash.h"
@@ -36,15 +37,15 @@ std::string join_names(const Model& model) {
   return out.empty() ? "none" : out;
 }
 
-struct Assignment {
-  std::string name, value;
-};
-// "a=b=c" is a=b and c: names of inputs may hold '='.
+}  // namespace
+
 Result<Assignment> parse_assignment(const std::string& flag, const std::string& text) {
   const std::size_t at = text.rfind('=');
   if (at == std::string::npos || at == 0) return bad(fmt::format("{} '{}' is not NAME=VALUE", flag, text));
   return Assignment{text.substr(0, at), text.substr(at + 1)};
 }
+
+namespace {
 
 Result<InputSpec> parse_spec(const TensorInfo& info, const std::string& text) {
   InputSpec spec;
@@ -83,8 +84,9 @@ Status parse_shape_flag(const Model& model, const std::string& text, Request& re
   return {};
 }
 
-// Symbols that stand alone as an axis of `info` take the extents of `shape`.
-Status bind_axes(const TensorInfo& info, const TensorShape& shape, Symbols& symbols) {
+// Symbols that stand alone as an axis of `info` take the extents of `shape`; `givers` tells from where they have them.
+Status bind_axes(const TensorInfo& info, const TensorShape& shape, Symbols& symbols,
+                 std::map<std::string, std::string>& givers) {
   if (shape.size() != info.shape.size()) {
     return bad(fmt::format("input '{}' has {} axes {}, given are {}", info.name, info.shape.size(),
                            to_string(info.shape), shape_text(shape)));
@@ -93,9 +95,10 @@ Status bind_axes(const TensorInfo& info, const TensorShape& shape, Symbols& symb
     const auto symbol = info.shape[i].as_symbol();
     if (!symbol) continue;
     const auto [it, fresh] = symbols.emplace(*symbol, shape[i]);
-    if (!fresh && it->second != shape[i]) {
-      return bad(
-          fmt::format("input '{}' axis {} is {}, but {} is {} already", info.name, i, shape[i], *symbol, it->second));
+    if (fresh) givers.emplace(*symbol, fmt::format("axis {} of input '{}'", i, info.name));
+    if (it->second != shape[i]) {
+      return bad(fmt::format("input '{}' axis {} is {}, but {} is {} by {}", info.name, i, shape[i], *symbol,
+                             it->second, givers.at(*symbol)));
     }
   }
   return {};
@@ -209,16 +212,25 @@ Result<std::string> batch_symbol(const Model& model) {
 
 Result<Symbols> solve_symbols(const Model& model, const Request& request, int64_t batch) {
   Symbols symbols = request.symbols;
+  std::map<std::string, std::string> givers;
+  for (const auto& [name, value] : symbols) givers[name] = "--shape";
   if (batch > 0) {
     FUSEC_ASSIGN(const std::string name, batch_symbol(model));
     symbols[name] = batch;
+    givers[name] = "--batch";
   }
   std::map<std::string, TensorShape> given = request.shapes;
   for (const auto& [name, spec] : request.inputs) {
     if (spec.kind == InputSpec::Kind::file) given[name] = spec.data.shape();
   }
-  for (const auto& [name, shape] : given) FUSEC_TRY(bind_axes(*find_input(model, name), shape, symbols));
-  for (const std::string& name : model.symbols) symbols.emplace(name, 1);
+  for (const auto& [name, shape] : given) FUSEC_TRY(bind_axes(*find_input(model, name), shape, symbols, givers));
+  for (const std::string& name : model.symbols) {
+    const auto known = model.ranges.find(name);
+    const ExtentRange range = known == model.ranges.end() ? ExtentRange() : known->second;
+    const int64_t value = symbols.emplace(name, std::clamp<int64_t>(1, range.least, range.most)).first->second;
+    if (value < range.least || value > range.most)
+      return bad(fmt::format("the symbol {} must be {}, given is {}", name, ir::range_text(range), value));
+  }
   FUSEC_TRY(check_given(model, symbols, given));
   return symbols;
 }

@@ -14,6 +14,12 @@
 
 namespace fusec::tool {
 
+struct Assignment {
+  std::string name, value;
+};
+// "a=b=c" is a=b and c: names of inputs may hold '='. invalid_argument, naming `flag`, for anything else.
+Result<Assignment> parse_assignment(const std::string& flag, const std::string& text);
+
 // What one input is filled with.
 struct InputSpec {
   enum class Kind { random, zeros, ones, file };
@@ -37,7 +43,8 @@ Result<Request> parse_request(const Model& model, const ModelFlags& flags);
 // Those of --shape's texts that name an input or a symbol of the model: one command line serves several models.
 std::vector<std::string> shapes_of(const Model& model, const std::vector<std::string>& shapes);
 
-// The symbols as the request gives them, 1 where it does not; `batch` > 0: the symbol that batch_symbol names.
+// The symbols as the request gives them, where it does not 1, or what of their ranges is next to it; `batch` > 0: the
+// symbol that batch_symbol names. invalid_argument for values out of range.
 Result<Symbols> solve_symbols(const Model& model, const Request& request, int64_t batch = 0);
 // The symbol of the first axis of the first input that has one there; invalid_argument if none has.
 Result<std::string> batch_symbol(const Model& model);

@@ -16,6 +16,7 @@
 #include "runtime/device/device.h"
 #include "runtime/engine/kernel_tuner.h"
 #include "runtime/tool/commands.h"
+#include "runtime/tool/import_flags.h"
 
 #if FUSEC_WITH_ONNX
 #include "fusec/onnx.h"
@@ -31,7 +32,7 @@ std::string graph_of_test(const std::string& text) {
   return begin == std::string::npos ? "" : text.substr(begin + 1, end == std::string::npos ? end : end - begin);
 }
 
-Result<Model> load_fir(const std::string& path) {
+Result<Model> load_fir(const std::string& path, const ModelFlags& flags) {
   std::ifstream in(path);
   if (!in) return Status(StatusCode::invalid_argument, fmt::format("'{}' cannot be opened", path));
   std::ostringstream text;
@@ -39,6 +40,7 @@ Result<Model> load_fir(const std::string& path) {
   Result<ir::Graph> graph = ir::parse_graph(graph_of_test(text.str()));
   if (!graph.ok()) return graph.status().with_note(fmt::format("while reading '{}'", path));
   FUSEC_TRY(ir::verify(*graph, ir::GraphForm::imported));
+  FUSEC_TRY(apply_import_flags(flags, *graph));
   return ir::make_model(std::move(*graph));
 }
 
@@ -48,7 +50,9 @@ Result<Model> load_any_onnx(const std::string& path, const ModelFlags& flags, do
   options.weights_ms = &weights_ms;
   options.random_weights = flags.random_weights;
   options.external_roots = flags.external_roots;
-  return load_onnx(path, options);
+  FUSEC_TRY(apply_import_flags(path, flags, options));
+  Result<Model> model = load_onnx(path, options);
+  return model.ok() ? model : name_flag(flags, model.status());
 }
 #else
 Result<Model> load_any_onnx(const std::string& path, const ModelFlags&, double&) {
@@ -73,7 +77,8 @@ Result<Loaded> load_model(const std::string& path, const ModelFlags& flags) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
   Loaded loaded;
-  FUSEC_ASSIGN(loaded.model, path.ends_with(".fir") ? load_fir(path) : load_any_onnx(path, flags, loaded.weights_ms));
+  FUSEC_ASSIGN(loaded.model,
+               path.ends_with(".fir") ? load_fir(path, flags) : load_any_onnx(path, flags, loaded.weights_ms));
   loaded.load_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count() - loaded.weights_ms;
   return loaded;
 }

@@ -25,6 +25,9 @@ Status check_flags(const ModelFlags& flags) {
   const std::pair<const char*, bool> ineffective[] = {
       {"--random-weights", flags.random_weights.has_value()},
       {"--external-root", !flags.external_roots.empty()},
+      {"--fix", !flags.fixes.empty()},
+      {"--range", !flags.ranges.empty()},
+      {"--constant", !flags.constants.empty()},
       {"--no-library", flags.no_library},
       {"--no-fusion", flags.no_fusion},
       {"--disable-pass", !flags.disabled_passes.empty()},

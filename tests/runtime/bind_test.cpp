@@ -60,9 +60,10 @@ TEST(BindSymbols, ErrorsNameInputAxisExpectedAndGiven) {
             "invalid_argument: input 'x0' of type f32[s, 8]: axis 1 must be 8, given is 9");
   EXPECT_EQ(
       get_error(program, {{3, 8}, {2, 4}}),
-      "invalid_argument: input 'x1' of type f32[s, s + 1]: axis 0 must be s = 3 (as in an earlier axis), given is 2");
+      "invalid_argument: input 'x1' of type f32[s, s + 1]: axis 0 must be s = 3, as axis 0 of input 'x0', given is 2");
   EXPECT_EQ(get_error(program, {{3, 8}, {3, 5}}),
-            "invalid_argument: input 'x1' of type f32[s, s + 1]: axis 1 must be s + 1 = 4 with s = 3, given is 5");
+            "invalid_argument: input 'x1' of type f32[s, s + 1]: axis 1 must be s + 1 = 4 with s = 3 (axis 0 of input "
+            "'x0'), given is 5");
   EXPECT_EQ(get_error(program, {{-1, 8}, {3, 4}}),
             "invalid_argument: input 'x0' of type f32[s, 8]: axis 0 must be at least 0, given is -1");
 }
@@ -76,13 +77,32 @@ TEST(BindSymbols, AnUnsolvableExpressionIsAnError) {
 TEST(BindSymbols, ALimitIsHeld) {
   const Dim s = Dim::symbol("s");
   ir::Program program = with_inputs({{s + 1, 8}, {s}}, {"s"});
-  program.limits = {{"s", 512}};
+  program.limits = {{s, {0, 512}}};
   EXPECT_TRUE(bind_symbols(program, std::vector<std::vector<int64_t>>{{513, 8}, {512}}).ok());
   EXPECT_EQ(get_error(program, {{514, 8}, {513}}),
             "invalid_argument: input 'x1' of type f32[s]: axis 0 must be at most 512, given is 513");
   ir::Program sum = with_inputs({{s + 1, 8}}, {"s"});
-  sum.limits = {{"s", 512}};
-  EXPECT_EQ(get_error(sum, {{514, 8}}), "invalid_argument: the symbol 's' must be at most 512, the inputs make it 513");
+  sum.limits = {{s, {0, 512}}};
+  EXPECT_EQ(
+      get_error(sum, {{514, 8}}),
+      "invalid_argument: the symbol 's' must be at most 512, the inputs make it 513: s = 513 (axis 0 of input 'x0')");
+  sum.limits = {{s, {2, INT64_MAX}}};
+  EXPECT_EQ(get_error(sum, {{2, 8}}),
+            "invalid_argument: the symbol 's' must be at least 2, the inputs make it 1: s = 1 (axis 0 of input 'x0')");
+}
+
+TEST(BindSymbols, ALimitOfASumIsHeld) {
+  const Dim past = Dim::symbol("past"), seq = Dim::symbol("seq");
+  ir::Program program = with_inputs({{past}, {seq}}, {"past", "seq"});
+  program.limits = {{past + seq, {1, 128}}};
+  EXPECT_TRUE(bind_symbols(program, std::vector<std::vector<int64_t>>{{120}, {8}}).ok());
+  EXPECT_EQ(get_error(program, {{120}, {9}}),
+            "invalid_argument: the extent 'past + seq' must be 1 to 128, the inputs make it 129: past = 120 (axis 0 of "
+            "input 'x0'), seq = 9 (axis 0 of input 'x1')");
+  program = with_inputs({{past}, {seq}, {past + seq}}, {"past", "seq"});
+  program.limits = {{past + seq, {0, 128}}};
+  EXPECT_EQ(get_error(program, {{120}, {9}, {129}}),
+            "invalid_argument: input 'x2' of type f32[past + seq]: axis 0 must be at most 128, given is 129");
 }
 
 TEST(BindSymbols, ASymbolOfNoInputIsAnError) {

@@ -148,6 +148,7 @@ TEST_F(PackageTest, LimitsOfSymbolsAreKept) {
   ASSERT_TRUE(graph.ok()) << graph.status().str();
   const Model model = ir::make_model(*graph);
   ASSERT_TRUE(write_package(model, std::vector<std::string>{"cpu:x86-64-v2"}, path(), options_).ok());
+  EXPECT_EQ(Package::open(path())->model().ranges.at("S"), (ExtentRange{0, 3}));
   const Engine compiled = *Engine::compile(model, options_), loaded = *Engine::load(*Package::open(path()), options_);
   for (const Engine& engine : {compiled, loaded}) {
     Session session = *Session::create(engine);
@@ -254,6 +255,9 @@ TEST_F(PackageTest, ContentIsNotTrusted) {
   expect("there are no numerics", [&](auto& s) { replace(s[0].bytes, "precise", "precyse"); });
   expect("lies outside of its section", [&](auto& s) { replace(s[0].bytes, "\"offset\": 0", "\"offset\": 64000000"); });
   expect("lies outside of its section", [&](auto& s) { replace(s[0].bytes, "\"offset\": 0", "\"offset\": 4"); });
+  expect("the range of 'n' has no values", [&](auto& s) {
+    replace(s[0].bytes, "\"symbols\"", R"("ranges": {"n": {"least": 5, "most": 4}}, "symbols")");
+  });
   expect("a constant has no size", [&](auto& s) { replace(s[0].bytes, "11,", "-11,"); });
   expect("line 1, column 1: expected 'program'", [](auto& s) { s[1].bytes.resize(4); });
   expect("is not there", [&](auto& s) { replace(s[1].bytes, ": constant 0", ": constant 9"); });

@@ -170,6 +170,9 @@ TEST(Usage, FlagsWithoutEffectAreRefused) {
                                                        {"--no-library"},
                                                        {"--random-weights", "1"},
                                                        {"--external-root", w.path("")},
+                                                       {"--fix", "N=1"},
+                                                       {"--range", "N=1:"},
+                                                       {"--constant", "x=1"},
                                                        {"--disable-pass", "share_nodes"},
                                                        {"--dump", w.path("dump")},
                                                        {"--compile-limit", "9"}};

@@ -4,9 +4,9 @@
 // 512. A run whose inputs break an assumption is refused when it is bound.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,9 +17,11 @@
 namespace fusec::importer {
 
 struct Assumptions {
-  std::map<std::string, Dim> equals;    // what symbols are equal to, over symbols that are not among them
-  std::map<std::string, int64_t> most;  // the largest values of symbols
-  bool is_complete = false;             // no more are made
+  std::map<std::string, Dim> equals;  // what symbols are equal to, over symbols that are not among them
+  ir::Limits limits;                  // over the same symbols
+  // dim_params that are expressions, but whose value an op contradicts: they are names alone.
+  std::set<std::string> names;
+  bool is_complete = false;  // no more are made
 };
 
 // The extents that the op needs to be equal although they differ as expressions; nullopt if there are none.
@@ -28,11 +30,11 @@ std::optional<UnequalExtents> find_unequal(const Shape& a, const Shape& b);  // 
 std::optional<UnequalExtents> find_unequal_broadcast(const Shape& a, const Shape& b);
 std::optional<UnequalExtents> find_unequal(ir::Op op, const std::vector<ir::Type>& operands, const ir::Attrs& attrs);
 
-// Adds what makes the extents equal: a bound that decides a min of them, else the value of one symbol, the last of
-// `symbols` if there is a choice. False if there is neither.
+// Adds what makes the extents equal: bounds that decide the minima in them, else the value of one symbol. If there is a
+// choice it is the last of `symbols` whose value cannot be negative, else the last. False if there is neither.
 bool assume_equal(const UnequalExtents& extents, const std::vector<std::string>& symbols, Assumptions& to);
 
-// The extent with every min that the assumptions decide in short form.
-Dim simplify(const Dim& extent, const Assumptions& assumptions);
+// Lets the extent have only values of the range, too. False, and nothing changes, if no value is left.
+bool add_limit(const Dim& extent, const ExtentRange& range, ir::Limits& limits);
 
 }  // namespace fusec::importer

@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
+#include "compiler/import/onnx/assumptions.h"
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/fold.h"
 #include "compiler/import/onnx/tensor.h"
@@ -47,6 +49,11 @@ Val Builder::push(Operand operand) {
   return {static_cast<uint32_t>(operands_.size() - 1)};
 }
 
+void Builder::set_limits(ir::Limits limits) {
+  limits_ = std::move(limits);
+  ranges_ = ir::symbol_ranges(limits_);
+}
+
 Val Builder::input(const std::string& name, ir::Type type) {
   Operand operand{.type = type, .value = ir::add_input(graph_, name, type), .data = {}, .dims = {}};
   return push(std::move(operand));
@@ -60,7 +67,8 @@ Val Builder::constant(Tensor data) {
 Val Builder::scalar(DType dtype, double value) { return constant(scalar_tensor(dtype, value)); }
 
 std::vector<Dim> Builder::assumed(std::vector<Dim> dims) const {
-  for (Dim& d : dims) d = simplify(d, *assumptions_);
+  if (ranges_.empty()) return dims;
+  for (Dim& d : dims) d = simplify(d, ranges_);
   return dims;
 }
 
@@ -111,7 +119,7 @@ void Builder::check_size(const ir::Type& type) const {
 }
 
 Val Builder::emit(ir::Op op, const std::vector<Val>& inputs, ir::Attrs attrs) {
-  if (!assumptions_->most.empty()) {
+  if (!ranges_.empty()) {
     const ir::Attrs given = attrs;
     for (const auto& [name, value] : given.items())
       if (const auto* dims = std::get_if<Shape>(&value)) attrs.set(name, assumed(*dims));
@@ -154,7 +162,7 @@ std::optional<Val> Builder::fold_dims(ir::Op op, const std::vector<Val>& inputs,
     known.push_back({extents(at(v).type), std::move(*elements)});
   }
   if (!any_symbolic) return std::nullopt;
-  std::optional<std::vector<Dim>> result = evaluate_symbolic(op, known, attrs, type);
+  std::optional<std::vector<Dim>> result = evaluate_symbolic(op, known, attrs, type, decider());
   if (!result) return std::nullopt;
   return integers(type.dtype, extents(type), std::move(*result));
 }
@@ -224,9 +232,12 @@ ir::Graph Builder::finish(const std::vector<std::pair<std::string, Val>>& output
   for (const auto& [name, val] : outputs) ir::add_output(graph_, in_graph(val), name);
   FUSEC_CHECK(ir::rebuild_order(graph_)) << "an imported graph has a cycle";
   graph_.imported_ops = count_ops();
-  for (const auto& [symbol, most] : assumptions_->most)
-    if (std::find(graph_.symbols.begin(), graph_.symbols.end(), symbol) != graph_.symbols.end())
-      graph_.limits.emplace(symbol, most);
+  const std::set<std::string> known(graph_.symbols.begin(), graph_.symbols.end());
+  for (const auto& limit : limits_) {
+    std::set<std::string> used;
+    limit.first.collect_symbols(used);
+    if (std::includes(known.begin(), known.end(), used.begin(), used.end())) graph_.limits.insert(limit);
+  }
   return ir::compact(graph_);
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/import/onnx/assumptions.h"
+#include "compiler/import/onnx/fold.h"
 #include "fusec/onnx.h"
 #include "fusec/tensor.h"
 #include "ir/graph/graph.h"
@@ -24,8 +24,9 @@ struct Val {
 
 class Builder {
  public:
-  Builder(const ImportOptions& options, const Assumptions& assumptions)
-      : options_(&options), assumptions_(&assumptions) {}
+  explicit Builder(const ImportOptions& options) : options_(&options) {}
+  // Before the first node.
+  void set_limits(ir::Limits limits);
 
   Val input(const std::string& name, ir::Type type);
   Val constant(Tensor data);
@@ -55,6 +56,7 @@ class Builder {
   // Returns the graph with only live nodes and with imported_ops set.
   ir::Graph finish(const std::vector<std::pair<std::string, Val>>& outputs);
   const ImportOptions& options() const { return *options_; }
+  Decider decider() const { return Decider(ranges_); }
   const std::vector<std::string>& symbols() const { return graph_.symbols; }  // in order of first use
 
  private:
@@ -67,7 +69,7 @@ class Builder {
   Operand& at(Val v);
   const Operand& at(Val v) const;
   Val push(Operand operand);
-  // The extents as the assumptions leave them.
+  // The extents in the short form that the limits allow.
   std::vector<Dim> assumed(std::vector<Dim> dims) const;
   ir::Type checked_type(ir::Op op, const std::vector<Val>& inputs, const ir::Attrs& attrs) const;
   std::optional<Val> fold_data(ir::Op op, const std::vector<Val>& inputs, const ir::Attrs& attrs, const ir::Type& type);
@@ -77,7 +79,8 @@ class Builder {
   int64_t count_ops() const;
 
   const ImportOptions* options_;
-  const Assumptions* assumptions_;
+  ir::Limits limits_;
+  DimRanges ranges_;  // what they say
   ir::Graph graph_;
   std::deque<Operand> operands_;
   std::vector<uint32_t> owners_;  // by node: the op of the file it came from, 0 for none

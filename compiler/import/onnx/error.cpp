@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constructs the errors of the import stage, checks the names of a model, and converts declared extents to symbols.
-// Every message is made printable and bounded in length, because it may contain strings of an untrusted model.
+// Constructs the errors of the import stage and checks the names of a model. Every message is made printable and
+// bounded in length, because it may contain strings of an untrusted model.
 
 #include "compiler/import/onnx/error.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "ir/graph/infer_rules.h"
 #include "ir/support/check.h"
@@ -29,6 +28,10 @@ void fail_invalid(const std::string& message) {
 
 void fail_unsupported(const std::string& message) {
   throw ImportError(Status(StatusCode::unsupported, printable(message, kMaxBytes)));
+}
+
+void fail_option(const std::string& message) {
+  throw ImportError{Status(StatusCode::invalid_argument, printable(message, kMaxBytes))};
 }
 
 void fail_limit(const std::string& message) {
@@ -65,18 +68,6 @@ std::size_t sequence_length(std::string_view text, std::size_t at) {
   return overlong || surrogate_or_past ? 0 : n;
 }
 
-// Turns text into an identifier of the Dim language: [A-Za-z_][A-Za-z0-9_.]*, and not the name of a function.
-std::string identifier(const std::string& text) {
-  std::string out;
-  for (char c : text.substr(0, 64)) {
-    bool fits = std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
-    out += fits && static_cast<unsigned char>(c) < 128 ? c : '_';
-  }
-  bool is_function = out == "floordiv" || out == "mod" || out == "min" || out == "max";
-  bool starts_badly = out.empty() || !(std::isalpha(static_cast<unsigned char>(out[0])) || out[0] == '_');
-  return is_function || starts_badly ? "_" + out : out;
-}
-
 }  // namespace
 
 void check_name(const std::string& name, const ImportLimits& limits) {
@@ -106,63 +97,6 @@ std::string printable(std::string_view text, std::size_t most) {
     at += std::max<std::size_t>(n, 1);
   }
   return out;
-}
-
-Dim Symbols::symbol(const std::string& wish) {
-  if (static_cast<int64_t>(taken_.size()) >= options_->limits.symbols)
-    fail_limit(fmt::format("there are more symbols than the limit symbols = {}", options_->limits.symbols));
-  const std::string base = identifier(wish);
-  std::string name = base;
-  // The search for a free suffix continues where the last one for this name stopped, because very many names may be
-  // alike.
-  for (int& i = numbers_.emplace(base, 2).first->second; !taken_.insert(name).second; ++i)
-    name = fmt::format("{}_{}", base, i);
-  for (const std::string& key : {wish, name}) {
-    auto fixed = options_->symbols.find(key);
-    if (fixed == options_->symbols.end()) continue;
-    overridden_.insert(key);
-    if (fixed->second < 0)
-      throw ImportError{Status(StatusCode::invalid_argument, "the extent of '" + key + "' is negative")};
-    return fixed->second;
-  }
-  const auto equal = assumptions_->equals.find(name);
-  return equal != assumptions_->equals.end() ? equal->second : Dim::symbol(name);
-}
-
-Dim Symbols::named(const std::string& param) {
-  auto known = params_.find(param);
-  if (known == params_.end()) known = params_.emplace(param, symbol(param)).first;
-  return known->second;
-}
-
-Shape Symbols::shape(const std::string& input, const proto::TensorShapeProto& declared) {
-  if (declared.dim_size() > options_->limits.rank) {
-    fail_limit(
-        fmt::format("it has {} axes, more than the limit rank = {}", declared.dim_size(), options_->limits.rank));
-  }
-  Shape shape;
-  for (const auto& dim : declared.dim()) {
-    check_name(dim.dim_param(), options_->limits);
-    if (dim.has_dim_value()) {
-      if (dim.dim_value() < 0) fail_invalid(fmt::format("it has a negative extent {}", dim.dim_value()));
-      shape.push_back(dim.dim_value());
-    } else if (!dim.dim_param().empty()) {
-      shape.push_back(named(dim.dim_param()));
-    } else {
-      shape.push_back(symbol(fmt::format("{}_{}", input, shape.size())));
-    }
-  }
-  return shape;
-}
-
-void Symbols::check_overrides() const {
-  for (const auto& [name, extent] : options_->symbols) {
-    if (overridden_.count(name) > 0) continue;
-    std::string known;
-    for (const std::string& s : taken_) known += (known.empty() ? "" : ", ") + s;
-    throw ImportError{Status(StatusCode::invalid_argument, fmt::format("the model has no symbol '{}'; it has: {}", name,
-                                                                       known.empty() ? "none" : known))};
-  }
 }
 
 }  // namespace fusec::importer

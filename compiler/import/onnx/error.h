@@ -4,8 +4,7 @@
 // a message.
 #pragma once
 
-#include <map>
-#include <set>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,6 +32,7 @@ struct ImportError {
 [[noreturn]] void fail_unsupported(const std::string& message);
 // Reports as unsupported that the model exceeds a limit of ImportLimits. Import stops at once, because continuing would
 // cost what the limit is meant to save.
+[[noreturn]] void fail_option(const std::string& message);  // invalid_argument
 [[noreturn]] void fail_limit(const std::string& message);
 // Reports two extents or shapes that ONNX requires to be equal: invalid_model if they differ for all values of the
 // symbols, unsupported if symbols in them may stand for equal numbers. Call only when they differ.
@@ -63,27 +63,5 @@ void check_name(const std::string& name, const ImportLimits& limits);
 // bytes are written as \x0a.
 std::string printable(std::string_view text, std::size_t most);
 inline std::string short_name(std::string_view name) { return printable(name, 80); }
-
-// Converts declared extents to Dims. A dim_param becomes a symbol of the same name, adapted where a symbol cannot have
-// that name. An extent without a name gets a symbol of its own. A symbol that is assumed to be equal to something is
-// that.
-class Symbols {
- public:
-  Symbols(const ImportOptions& options, const Assumptions& assumptions)
-      : options_(&options), assumptions_(&assumptions) {}
-  Shape shape(const std::string& input, const proto::TensorShapeProto& declared);
-  // Throws ImportError (invalid_argument) when an override names no symbol.
-  void check_overrides() const;
-
- private:
-  Dim named(const std::string& param);
-  Dim symbol(const std::string& wish);
-
-  const ImportOptions* options_;
-  const Assumptions* assumptions_;
-  std::map<std::string, Dim> params_;
-  std::map<std::string, int> numbers_;  // by name: the next suffix to try
-  std::set<std::string> taken_, overridden_;
-};
 
 }  // namespace fusec::importer

@@ -59,13 +59,14 @@ int64_t broadcast_index(int64_t index, const std::vector<int64_t>& result, const
 
 using Elements = std::optional<std::vector<Dim>>;
 
-Elements scalar_elements(ir::ScalarOp op, const std::vector<KnownIntegers>& in, const std::vector<int64_t>& result) {
+Elements scalar_elements(ir::ScalarOp op, const std::vector<KnownIntegers>& in, const std::vector<int64_t>& result,
+                         const Decider& decider) {
   std::vector<Dim> out;
   for (int64_t i = 0; i < count(result); ++i) {
     std::vector<Dim> args;
     for (const KnownIntegers& k : in)
       args.push_back(k.elements[static_cast<std::size_t>(broadcast_index(i, result, k.shape))]);
-    std::optional<Dim> value = apply_symbolic(op, args);
+    std::optional<Dim> value = decider.apply(op, args);
     if (!value || !is_short(*value)) return std::nullopt;
     out.push_back(std::move(*value));
   }
@@ -73,12 +74,12 @@ Elements scalar_elements(ir::ScalarOp op, const std::vector<KnownIntegers>& in, 
 }
 
 // A cast between integer types keeps an extent's value: extents are far below the ranges of i32 and up.
-Elements cast_elements(const KnownIntegers& in, DType to) {
+Elements cast_elements(const KnownIntegers& in, DType to, const Decider& decider) {
   if (size_of(to) >= 4 && is_int(to)) return in.elements;
   if (to != DType::bool_) return std::nullopt;
   std::vector<Dim> out;
   for (const Dim& d : in.elements) {
-    std::optional<bool> zero = decide_equal(d, 0);
+    std::optional<bool> zero = decider.equal(d, 0);
     if (!zero) return std::nullopt;
     out.push_back(Dim(*zero ? 0 : 1));
   }
@@ -128,7 +129,8 @@ std::optional<ir::ScalarOp> combiner(ir::TensorOp op) {
   }
 }
 
-Elements reduced_elements(ir::TensorOp op, const KnownIntegers& in, const std::vector<int64_t>& axes, int64_t results) {
+Elements reduced_elements(ir::TensorOp op, const KnownIntegers& in, const std::vector<int64_t>& axes, int64_t results,
+                          const Decider& decider) {
   std::optional<ir::ScalarOp> combine = combiner(op);
   if (!combine || results * 2 > kMaxShapeElements) return std::nullopt;
   std::vector<std::optional<Dim>> out(static_cast<std::size_t>(results));
@@ -141,7 +143,7 @@ Elements reduced_elements(ir::TensorOp op, const KnownIntegers& in, const std::v
     }
     std::optional<Dim>& sum = out[static_cast<std::size_t>(at)];
     const Dim& element = in.elements[static_cast<std::size_t>(i)];
-    sum = sum ? apply_symbolic(*combine, std::vector<Dim>{*sum, element}) : element;
+    sum = sum ? decider.apply(*combine, std::vector<Dim>{*sum, element}) : element;
     if (!sum || !is_short(*sum)) return std::nullopt;
   }
   std::vector<Dim> values;
@@ -188,13 +190,14 @@ Tensor evaluate(ir::Op op, const std::vector<const Tensor*>& inputs, const ir::A
 }
 
 std::optional<std::vector<Dim>> evaluate_symbolic(ir::Op op, const std::vector<KnownIntegers>& inputs,
-                                                  const ir::Attrs& attrs, const ir::Type& type) {
+                                                  const ir::Attrs& attrs, const ir::Type& type,
+                                                  const Decider& decider) {
   std::vector<int64_t> result = extents(type);
-  if (op == ir::Op(ir::ScalarOp::cast)) return cast_elements(inputs[0], type.dtype);
-  if (op.is_scalar()) return scalar_elements(op.scalar(), inputs, result);
+  if (op == ir::Op(ir::ScalarOp::cast)) return cast_elements(inputs[0], type.dtype, decider);
+  if (op.is_scalar()) return scalar_elements(op.scalar(), inputs, result, decider);
   if (only_moves(op.tensor(), attrs)) return moved_elements(op.tensor(), inputs, attrs);
   if (!combiner(op.tensor())) return std::nullopt;
-  return reduced_elements(op.tensor(), inputs[0], attrs.ints("axes"), count(result));
+  return reduced_elements(op.tensor(), inputs[0], attrs.ints("axes"), count(result), decider);
 }
 
 }  // namespace fusec::importer

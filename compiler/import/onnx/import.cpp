@@ -21,6 +21,7 @@
 #include "compiler/import/onnx/functions.h"
 #include "compiler/import/onnx/ops.h"
 #include "compiler/import/onnx/proto.h"
+#include "compiler/import/onnx/symbols.h"
 #include "compiler/import/onnx/tensor.h"
 #include "ir/support/check.h"
 
@@ -79,7 +80,7 @@ class Importer {
       : model_(model),
         options_(options),
         assumptions_(assumptions),
-        b_(options, assumptions),
+        b_(options),
         symbols_(options, assumptions),
         functions_(model) {
     source_.options = &options;
@@ -94,13 +95,30 @@ class Importer {
     bind_initializers(graph, scope);
     bind_inputs(graph, scope);
     symbols_.check_overrides();
+    ir::Limits limits = assumptions_.limits;
+    symbols_.add_ranges(limits);
+    b_.set_limits(std::move(limits));
     nodes(graph.node(), scope);
     std::vector<std::pair<std::string, Val>> outputs = find_outputs(graph, scope);
     if (!lacking_.empty()) report_lacking();
     return b_.finish(outputs);
   }
 
-  const std::vector<std::string>& symbols() const { return b_.symbols(); }
+  // Adds what makes the extents equal. A dim_param that is an expression is taken for a name before a symbol is fixed
+  // to a number for it: exporters write "past + 1" for what is past + new. False if nothing makes them equal.
+  bool assume(const UnequalExtents& unequal, Assumptions& to) const {
+    Assumptions more = to;
+    const bool holds = assume_equal(unequal, b_.symbols(), more);
+    const auto is_new_number = [&](const auto& equal) {
+      return equal.second.is_const() && to.equals.count(equal.first) == 0;
+    };
+    if (!holds || std::any_of(more.equals.begin(), more.equals.end(), is_new_number)) {
+      for (const Dim& extent : {unequal.first, unequal.second})
+        if (const auto param = symbols_.find_expression(extent)) return to.names.insert(*param).second;
+    }
+    if (holds) to = std::move(more);
+    return holds;
+  }
 
   KnownValue known(Val v) const {
     const Tensor* data = b_.data(v);
@@ -143,7 +161,16 @@ class Importer {
     return {to_dtype(type.elem_type()), symbols_.shape(input.name(), type.shape())};
   }
 
+  const Tensor* contents_of(const std::string& input) const {
+    const auto known = options_.constants.find(input);
+    return known == options_.constants.end() ? nullptr : &known->second;
+  }
+
   void bind_inputs(const GraphProto& graph, Scope& scope) {
+    for (const auto& input : graph.input()) {
+      if (scope.values.count(input.name()) == 0)
+        symbols_.declare(input.type().tensor_type().shape(), contents_of(input.name()));
+    }
     std::set<std::string> seen;
     for (const auto& input : graph.input()) {
       if (!seen.insert(input.name()).second)
@@ -151,8 +178,8 @@ class Importer {
       if (scope.values.count(input.name()) > 0) continue;  // its initializer is used instead
       within(fmt::format("in input '{}'", short_name(input.name())), [&] {
         ir::Type type = input_type(input);
-        if (auto known = options_.constants.find(input.name()); known != options_.constants.end()) {
-          return bind(scope, input.name(), known_input(type, known->second));
+        if (const Tensor* known = contents_of(input.name())) {
+          return bind(scope, input.name(), known_input(type, *known));
         }
         b_.check_size(type);
         bind(scope, input.name(), b_.input(input.name(), std::move(type)));
@@ -165,11 +192,16 @@ class Importer {
     }
   }
 
+  // Extents that are not numbers are left to the contents.
   Val known_input(const ir::Type& declared, const Tensor& data) {
-    if (data.dtype() == declared.dtype) return b_.constant(data);
-    throw ImportError{Status(
-        StatusCode::invalid_argument,
-        fmt::format("the contents given are {}, declared is {}", to_string(data.dtype()), to_string(declared.dtype)))};
+    const ir::Type given{data.dtype(), ir::to_shape(data.shape())};
+    const auto differs = [](const Dim& a, const Dim& b) { return b.is_const() && !(a == b); };
+    const bool fits = given.dtype == declared.dtype &&
+                      std::equal(given.shape.begin(), given.shape.end(), declared.shape.begin(), declared.shape.end(),
+                                 [&](const Dim& a, const Dim& b) { return !differs(a, b); });
+    if (fits) return b_.constant(data);
+    throw ImportError{Status(StatusCode::invalid_argument, fmt::format("the contents given are {}, declared is {}",
+                                                                       to_string(given), to_string(declared)))};
   }
 
   std::vector<std::pair<std::string, Val>> find_outputs(const GraphProto& graph, const Scope& scope) {
@@ -469,8 +501,7 @@ Result<ir::Graph> import_assuming(const ModelProto& model, const ImportOptions& 
       return importer.run(scope);
     } catch (const ImportError& error) {
       if (!error.unequal || assumptions.is_complete) return error.status;
-      assumptions.is_complete =
-          made == kMaxAssumptions || !assume_equal(*error.unequal, importer.symbols(), assumptions);
+      assumptions.is_complete = made == kMaxAssumptions || !importer.assume(*error.unequal, assumptions);
     }
   }
 }

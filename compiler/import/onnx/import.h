@@ -47,6 +47,7 @@ struct ModelSummary {
   struct Input {
     std::string name;
     std::optional<DType> dtype;  // nullopt for a foreign type
+    std::optional<int> rank;     // nullopt where no shape is declared
   };
   // The ops of all nodes, including those in subgraphs and in the model's functions: "Conv", "com.acme::Foo". Sorted,
   // without duplicates. Calls of the model's functions are not included.

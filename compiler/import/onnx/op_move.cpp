@@ -280,14 +280,14 @@ SliceSpec read_slice(const NodeContext& c) {
 }
 
 // Counts negative positions from the end, then clamps to [low, high].
-Dim clamp_position(const Dim& position, const Dim& extent, const Dim& low, const Dim& high) {
+Dim clamp_position(const Dim& position, const Dim& extent, const Dim& low, const Dim& high, const Decider& decider) {
   // Sentinels such as INT64_MAX mean "to the end"; no extent comes near them.
   constexpr int64_t kFar = int64_t{1} << 31;
   if (position.is_const() && position.value() >= kFar - 1) return high;
   if (position.is_const() && position.value() <= -kFar) return low;
-  std::optional<bool> negative = decide_less(position, 0);
+  std::optional<bool> negative = decider.less(position, 0);
   if (!negative) fail_unsupported(fmt::format("a position whose sign is not known: {}", position.str()));
-  return smaller(larger(*negative ? position + extent : position, low), high);
+  return decider.smaller(decider.larger(*negative ? position + extent : position, low), high);
 }
 
 }  // namespace
@@ -296,6 +296,7 @@ void import_slice(NodeContext& c) {
   SliceSpec spec = read_slice(c);
   Val x = c.in(0);
   normal_axes(spec.axes, c.b.rank(x));
+  const Decider decider = c.b.decider();
   Shape sizes = c.b.shape(x), starts(sizes.size(), Dim(0));
   std::vector<int64_t> steps(sizes.size(), 1);
   for (std::size_t i = 0; i < spec.axes.size(); ++i) {
@@ -307,10 +308,10 @@ void import_slice(NodeContext& c) {
     // With a positive step the range is [start, end) in [0, extent]; with a negative one it is (end, start] in [-1,
     // extent - 1].
     Dim low = step > 0 ? Dim(0) : Dim(-1), high = step > 0 ? extent : extent - 1;
-    Dim start = clamp_position(spec.starts[i], extent, step > 0 ? low : Dim(0), high);
-    Dim end = clamp_position(spec.ends[i], extent, low, high);
+    Dim start = clamp_position(spec.starts[i], extent, step > 0 ? low : Dim(0), high, decider);
+    Dim end = clamp_position(spec.ends[i], extent, low, high, decider);
     Dim length = step > 0 ? end - start : start - end;
-    Dim size = larger(ceildiv(length, step > 0 ? step : -step), 0);
+    Dim size = decider.larger(ceildiv(length, step > 0 ? step : -step), 0);
     // An empty range is normalized to start 0, and a range of at most one element to step 1.
     starts[axis] = size.is(0) ? Dim(0) : start;
     steps[axis] = size.is(0) || size.is(1) ? 1 : step;

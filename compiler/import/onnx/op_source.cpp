@@ -86,11 +86,11 @@ void import_one_hot(NodeContext& c) {
 namespace {
 
 // max(ceil((limit - start) / delta), 0)
-Dim range_length(const Dim& start, const Dim& limit, const Dim& delta) {
+Dim range_length(const Dim& start, const Dim& limit, const Dim& delta, const Decider& decider) {
   if (delta.is(0)) fail_invalid("delta is 0");
-  std::optional<bool> negative = decide_less(delta, 0);
+  std::optional<bool> negative = decider.less(delta, 0);
   if (!negative || (!delta.is_const() && *negative)) fail_unsupported(fmt::format("a delta of {}", delta.str()));
-  return larger(*negative ? ceildiv(start - limit, -delta) : ceildiv(limit - start, delta), 0);
+  return decider.larger(*negative ? ceildiv(start - limit, -delta) : ceildiv(limit - start, delta), 0);
 }
 
 Dim float_range_length(const NodeContext& c) {
@@ -109,7 +109,8 @@ void import_range(NodeContext& c) {
   Val start = reshape(b, c.in(0), {}), delta = reshape(b, c.in(2), {});
   DType dtype = b.dtype(start);
   Dim length = is_float(dtype) ? float_range_length(c)
-                               : range_length(c.dims(0, "starts")[0], c.dims(1, "limits")[0], c.dims(2, "deltas")[0]);
+                               : range_length(c.dims(0, "starts")[0], c.dims(1, "limits")[0], c.dims(2, "deltas")[0],
+                                              c.b.decider());
   Val values = iota(b, {length}, 0, dtype);
   const Tensor *first = b.data(start), *step = b.data(delta);
   if (step == nullptr || load_f64(*step, 0) != 1) values = mul(b, values, delta);

@@ -81,7 +81,9 @@ std::vector<ModelSummary::Input> collect_inputs(const proto::GraphProto& graph) 
   std::vector<ModelSummary::Input> inputs;
   for (const proto::ValueInfoProto& info : graph.input()) {
     if (initializers.count(info.name()) > 0) continue;
-    inputs.push_back({info.name(), find_dtype(info.type().tensor_type().elem_type())});
+    const auto& type = info.type().tensor_type();
+    const auto rank = type.has_shape() ? std::optional(type.shape().dim_size()) : std::nullopt;
+    inputs.push_back({info.name(), find_dtype(type.elem_type()), rank});
   }
   return inputs;
 }

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evaluates scalar ops on integer expressions over symbols in the import stage. A result must hold for all extents >=
-// 0; otherwise it is nullopt.
+// Evaluates scalar ops on integer expressions over symbols in the import stage. A result must hold for all values of
+// the symbols in range; otherwise it is nullopt.
 
 #include "compiler/import/onnx/fold.h"
 
 namespace fusec::importer {
 
 namespace {
-
-bool nonneg(const Dim& a) { return proves_nonneg(a, {}); }
-bool positive(const Dim& a) { return nonneg(a - 1); }
 
 // These limits are far above the formulas of real models, which have a handful of terms.
 constexpr int64_t kMaxAtoms = 1024, kMaxDepth = 48, kMaxProductTerms = 1024;
@@ -48,29 +45,6 @@ std::optional<bool> inverse(std::optional<bool> value) {
   return !*value;
 }
 
-// C division truncates. For nonnegative operands that is floordiv.
-std::optional<Dim> divide(const Dim& a, const Dim& b) {
-  if (a.is_const() && b.is_const()) {
-    if (b.value() == 0) return std::nullopt;
-    if (b.value() == -1) return -a;
-    return Dim(a.value() / b.value());
-  }
-  if (std::optional<Dim> exact = a.exact_div(b); exact && (positive(b) || b.is_const())) return exact;
-  if (nonneg(a) && positive(b)) return floordiv(a, b);
-  return std::nullopt;
-}
-
-// The remainder has the sign of the divisor if `floored`, else that of the dividend (fmod).
-std::optional<Dim> remainder(const Dim& a, const Dim& b, bool floored) {
-  if (a.is_const() && b.is_const()) {
-    if (b.value() == 0) return std::nullopt;
-    int64_t r = b.value() == -1 ? 0 : a.value() % b.value();
-    return floored && r != 0 && (r < 0) != (b.value() < 0) ? Dim(r + b.value()) : Dim(r);
-  }
-  if (positive(b) && (floored || nonneg(a))) return mod(a, b);
-  return std::nullopt;
-}
-
 std::optional<Dim> apply_logic(ir::ScalarOp op, std::span<const Dim> args) {
   using S = ir::ScalarOp;
   const Dim& a = args[0];
@@ -98,31 +72,54 @@ bool is_short_product(const std::vector<Dim>& dims) {
   return true;
 }
 
-std::optional<bool> decide_less_equal(const Dim& a, const Dim& b) {
+// C division truncates. For nonnegative operands that is floordiv.
+std::optional<Dim> Decider::divide(const Dim& a, const Dim& b) const {
+  if (a.is_const() && b.is_const()) {
+    if (b.value() == 0) return std::nullopt;
+    if (b.value() == -1) return -a;
+    return Dim(a.value() / b.value());
+  }
+  if (std::optional<Dim> exact = a.exact_div(b); exact && (positive(b) || b.is_const())) return exact;
+  if (nonneg(a) && positive(b)) return floordiv(a, b);
+  return std::nullopt;
+}
+
+// The remainder has the sign of the divisor if `floored`, else that of the dividend (fmod).
+std::optional<Dim> Decider::remainder(const Dim& a, const Dim& b, bool floored) const {
+  if (a.is_const() && b.is_const()) {
+    if (b.value() == 0) return std::nullopt;
+    int64_t r = b.value() == -1 ? 0 : a.value() % b.value();
+    return floored && r != 0 && (r < 0) != (b.value() < 0) ? Dim(r + b.value()) : Dim(r);
+  }
+  if (positive(b) && (floored || nonneg(a))) return mod(a, b);
+  return std::nullopt;
+}
+
+std::optional<bool> Decider::less_equal(const Dim& a, const Dim& b) const {
   if (nonneg(b - a)) return true;
   if (positive(a - b)) return false;
   return std::nullopt;
 }
 
-std::optional<bool> decide_less(const Dim& a, const Dim& b) { return inverse(decide_less_equal(b, a)); }
+std::optional<bool> Decider::less(const Dim& a, const Dim& b) const { return inverse(less_equal(b, a)); }
 
-std::optional<bool> decide_equal(const Dim& a, const Dim& b) {
+std::optional<bool> Decider::equal(const Dim& a, const Dim& b) const {
   if (a == b) return true;
   if (positive(a - b) || positive(b - a)) return false;
   return std::nullopt;
 }
 
-Dim smaller(const Dim& a, const Dim& b) {
+Dim Decider::smaller(const Dim& a, const Dim& b) const {
   if (nonneg(b - a)) return a;
   return nonneg(a - b) ? b : min(a, b);
 }
 
-Dim larger(const Dim& a, const Dim& b) {
+Dim Decider::larger(const Dim& a, const Dim& b) const {
   if (nonneg(b - a)) return b;
   return nonneg(a - b) ? a : max(a, b);
 }
 
-std::optional<Dim> apply_symbolic(ir::ScalarOp op, std::span<const Dim> args) {
+std::optional<Dim> Decider::apply(ir::ScalarOp op, std::span<const Dim> args) const {
   using S = ir::ScalarOp;
   const Dim& a = args[0];
   const Dim& b = args[args.size() > 1 ? 1 : 0];
@@ -154,17 +151,17 @@ std::optional<Dim> apply_symbolic(ir::ScalarOp op, std::span<const Dim> args) {
     case S::abs:
       return nonneg(a) ? std::optional<Dim>(a) : nonneg(-a) ? std::optional<Dim>(-a) : std::nullopt;
     case S::eq:
-      return truth(decide_equal(a, b));
+      return truth(equal(a, b));
     case S::ne:
-      return truth(inverse(decide_equal(a, b)));
+      return truth(inverse(equal(a, b)));
     case S::lt:
-      return truth(decide_less(a, b));
+      return truth(less(a, b));
     case S::le:
-      return truth(decide_less_equal(a, b));
+      return truth(less_equal(a, b));
     case S::gt:
-      return truth(decide_less(b, a));
+      return truth(less(b, a));
     case S::ge:
-      return truth(decide_less_equal(b, a));
+      return truth(less_equal(b, a));
     case S::where:
       if (!a.is_const()) return args[1] == args[2] ? std::optional<Dim>(args[1]) : std::nullopt;
       return a.is(0) ? args[2] : args[1];
