@@ -4,9 +4,12 @@
 #include "bindings/c/options.h"
 
 #include <charconv>
+#include <map>
 #include <memory>
+#include <optional>
 
 #include "bindings/c/json.h"
+#include "ir/graph/limits.h"
 
 namespace fusec::c {
 namespace {
@@ -23,14 +26,15 @@ bool parse_integer(std::string_view text, T& to) {
   return error == std::errc() && rest == end;
 }
 
-Status set_symbol(fusec_options& options, const OptionKey& key, const std::string& value) {
-  const std::size_t equals = value.find('=');
-  int64_t extent = 0;
-  if (equals == 0 || equals == std::string::npos ||
-      !parse_integer(std::string_view(value).substr(equals + 1), extent) || extent < 0) {
-    return reject_value(key, value);
-  }
-  options.import.symbols[value.substr(0, equals)] = extent;
+// NAME=VALUE, of a list in which the last VALUE of a NAME is taken.
+template <class T>
+Status set_named(std::map<std::string, T>& to, const OptionKey& key, const std::string& text,
+                 std::optional<T> (*parse)(std::string_view)) {
+  const std::size_t equals = text.find('=');
+  if (equals == 0 || equals == std::string::npos) return reject_value(key, text);
+  const std::optional<T> value = parse(std::string_view(text).substr(equals + 1));
+  if (!value) return reject_value(key, text);
+  to[text.substr(0, equals)] = *value;
   return {};
 }
 
@@ -64,9 +68,18 @@ const ExtraRow kExtraRows[] = {
     {{"random-weights", "an integer, at least 0", "", "SEED: fills weights whose data file is absent"},
      "import",
      set_random_weights},
-    {{"symbol", "NAME=EXTENT, added to a list", "", "N=8: the symbol of the model's shapes is this number"},
+    {{"fix", "NAME=EXTENT, added to a list", "", "N=8: the symbol N of the model's shapes is this number"},
      "import",
-     set_symbol},
+     [](fusec_options& o, const OptionKey& k, const std::string& v) {
+       return set_named(o.import.symbols, k, v, ir::parse_extent);
+     }},
+    {{"range", "NAME=1:64, NAME=:64 or NAME=2:, added to a list", "",
+      "the values that a symbol of the model's shapes may have: the compiler relies on them, and a run with another is "
+      "refused"},
+     "import",
+     [](fusec_options& o, const OptionKey& k, const std::string& v) {
+       return set_named(o.import.ranges, k, v, ir::parse_range);
+     }},
     {{"trust", "true, false, 1, 0", "false",
       "run a package (.fsc) whoever owns it or may write it: a package is a program"},
      "load",

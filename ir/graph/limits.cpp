@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/graph/limits.h"
 
+#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -13,6 +14,24 @@ std::string range_text(const ExtentRange& range) {
   if (range.most == INT64_MAX) return "at least " + std::to_string(range.least);
   if (range.least == 0) return "at most " + std::to_string(range.most);
   return std::to_string(range.least) + " to " + std::to_string(range.most);
+}
+
+std::optional<int64_t> parse_extent(std::string_view text) {
+  int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || rest != end || value < 0) return std::nullopt;
+  return value;
+}
+
+std::optional<ExtentRange> parse_range(std::string_view text) {
+  const std::size_t at = text.find(':');
+  if (at == std::string_view::npos || text.size() == 1) return std::nullopt;
+  ExtentRange range;
+  const auto least = at == 0 ? std::optional(range.least) : parse_extent(text.substr(0, at));
+  const auto most = at + 1 == text.size() ? std::optional(range.most) : parse_extent(text.substr(at + 1));
+  if (!least || !most || *least > *most) return std::nullopt;
+  return ExtentRange{*least, *most};
 }
 
 namespace {

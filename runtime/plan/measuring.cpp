@@ -15,7 +15,7 @@ namespace fusec::runtime {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::size_t kMostSettled = 8;  // algorithms of one layer that are timed in turn with the default one
+constexpr std::size_t kMaxSettled = 8;  // algorithms of one layer that are timed in turn with the default one
 
 double seconds_after(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -123,7 +123,7 @@ class LayerMeasuring {
   // timed so, too.
   Status settle() {
     std::set<std::size_t> settled;
-    while (settled.size() < kMostSettled) {
+    while (settled.size() < kMaxSettled) {
       const TuningRow* const best = best_row(layer_.rows);
       if (best == nullptr || best->is_default || !default_) return {};
       std::size_t other = 0;

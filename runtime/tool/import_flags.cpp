@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
-#include <optional>
 #include <vector>
 
 #include "ir/graph/limits.h"
@@ -22,23 +21,6 @@ namespace fusec::tool {
 namespace {
 
 Status refuse(std::string message) { return Status(StatusCode::invalid_argument, std::move(message)); }
-
-std::optional<int64_t> extent_of(const std::string& text) {
-  int64_t value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || rest != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
-}
-
-std::optional<ExtentRange> range_of(const std::string& text) {
-  const std::size_t at = text.find(':');
-  if (at == std::string::npos || text.size() == 1) return std::nullopt;
-  ExtentRange range;
-  const auto least = at == 0 ? std::optional(range.least) : extent_of(text.substr(0, at));
-  const auto most = at + 1 == text.size() ? std::optional(range.most) : extent_of(text.substr(at + 1));
-  if (!least || !most || *least > *most) return std::nullopt;
-  return ExtentRange{*least, *most};
-}
 
 // Of texts NAME=VALUE, each name once.
 template <class T, class Parse>
@@ -58,7 +40,7 @@ Result<std::map<std::string, T>> parse_list(const char* flag, const std::vector<
 
 Result<std::map<std::string, ExtentRange>> parse_ranges(const ModelFlags& flags) {
   return parse_list<ExtentRange>("--range", flags.ranges, [](const Assignment& given) -> Result<ExtentRange> {
-    if (const auto range = range_of(given.value)) return *range;
+    if (const auto range = ir::parse_range(given.value)) return *range;
     return refuse(
         fmt::format("--range {}={} is no range: give the smallest value, the largest or both, as 1:64, :64 or "
                     "2:",
@@ -145,7 +127,7 @@ Status apply_import_flags(const std::string& path, const ModelFlags& flags, Impo
   FUSEC_ASSIGN(options.ranges, parse_ranges(flags));
   FUSEC_ASSIGN(options.symbols,
                parse_list<int64_t>("--fix", flags.fixes, [](const Assignment& given) -> Result<int64_t> {
-                 if (const auto extent = extent_of(given.value)) return *extent;
+                 if (const auto extent = ir::parse_extent(given.value)) return *extent;
                  return refuse(fmt::format("--fix {}={}: '{}' is no extent, which is a whole number of at least 0",
                                            given.name, given.value, given.value));
                }));

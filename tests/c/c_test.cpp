@@ -265,9 +265,11 @@ TEST(CInterface, lists_devices_keys_and_ops) {
                                 key["default"].get<std::string>().c_str()));
   }
   EXPECT_EQ(used_by, (std::set<std::string>{"compile", "import", "load", "write"}));
-  for (const auto& [key, value] : {std::pair{"symbol", "N"},
-                                   {"symbol", "=2"},
-                                   {"symbol", "N=-1"},
+  for (const auto& [key, value] : {std::pair{"fix", "N"},
+                                   {"fix", "=2"},
+                                   {"fix", "N=-1"},
+                                   {"range", "N=5"},
+                                   {"range", "N=5:4"},
                                    {"trust", "maybe"},
                                    {"random-weights", "-1"},
                                    {"verify-key", "absent.pem"},
@@ -280,7 +282,7 @@ TEST(CInterface, lists_devices_keys_and_ops) {
 TEST(CInterface, sets_symbols_and_constants_of_onnx_models) {
   const std::string path = "samples/digits/digits.onnx";
   const auto options = make<fusec_options>(fusec_options_new);
-  EXPECT_OK(fusec_options_set(options.get(), "symbol", "N=3"));
+  EXPECT_OK(fusec_options_set(options.get(), "fix", "N=3"));
   const auto three = make<fusec_model>(fusec_model_load_onnx, path.c_str(), options.get());
   const Json io = read_json(fusec_model_io_json, three.get());
   EXPECT_EQ(io["inputs"][0]["shape"], Json({3, 1, 8, 8}));

@@ -30,9 +30,9 @@ struct ImportError {
 // These truncate messages longer than 500 bytes.
 [[noreturn]] void fail_invalid(const std::string& message);
 [[noreturn]] void fail_unsupported(const std::string& message);
+[[noreturn]] void fail_option(const std::string& message);  // invalid_argument
 // Reports as unsupported that the model exceeds a limit of ImportLimits. Import stops at once, because continuing would
 // cost what the limit is meant to save.
-[[noreturn]] void fail_option(const std::string& message);  // invalid_argument
 [[noreturn]] void fail_limit(const std::string& message);
 // Reports two extents or shapes that ONNX requires to be equal: invalid_model if they differ for all values of the
 // symbols, unsupported if symbols in them may stand for equal numbers. Call only when they differ.
