@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The structs of fusec/c.h, which have the layout of DLPack 1.x."""
+import ctypes
+from ctypes import POINTER, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
+
+
+class Device(ctypes.Structure):
+    _fields_ = [("type", c_int32), ("ordinal", c_int32)]
+
+
+class DType(ctypes.Structure):
+    _fields_ = [("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16)]
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("device", Device), ("ndim", c_int32), ("dtype", DType), ("shape", POINTER(c_int64)),
+                ("strides", POINTER(c_int64)), ("byte_offset", c_uint64)]
+
+
+class Version(ctypes.Structure):
+    _fields_ = [("major", c_uint32), ("minor", c_uint32)]
+
+
+class ManagedTensor(ctypes.Structure):
+    """DLManagedTensorVersioned."""
+
+    _fields_ = [("version", Version), ("manager_ctx", c_void_p), ("deleter", c_void_p), ("flags", c_uint64), ("tensor", Tensor)]
