@@ -30,7 +30,7 @@ class Digits(TestCase):
         self.assertIn("image: f32[N, 1, 8, 8]", repr(engine))
 
     def test_symbol_of_an_import(self):
-        self.assertEqual(fusec.compile(DIGITS / "digits.onnx", symbol={"N": 8}).inputs[0].shape, (8, 1, 8, 8))
+        self.assertEqual(fusec.compile(DIGITS / "digits.onnx", fix={"N": 8}).inputs[0].shape, (8, 1, 8, 8))
 
     def test_constants_of_an_import(self):
         images, _ = digits()

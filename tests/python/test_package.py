@@ -62,7 +62,7 @@ class Options(TestCase):
     def test_values(self):
         self.assertEqual(_options._texts("x", [True, 3, 0.5, "a", PACKAGE]), ["true", "3", "0.5", "a", str(PACKAGE)])
         self.assertEqual(_options._texts("x", [np.bool_(False), np.int64(3), np.float64(0.5)]), ["false", "3", "0.5"])
-        self.assertEqual(_options._texts("symbol", {"n": 8, "m": 2}), ["n=8", "m=2"])
+        self.assertEqual(_options._texts("fix", {"n": 8, "m": 2}), ["n=8", "m=2"])
         self.assertIsNone(_options.make({"device": None}))
         with self.assertRaisesRegex(fusec.InvalidArgument, "gpu"):
             fusec.compile(DIGITS / "digits.onnx", device="gpu")
