@@ -38,6 +38,8 @@ class ProductSchedule {
   bool suits() {
     if (!find_parts()) return false;
     find_windows();
+    // Its tiles have rows of one loop alone, which may be short.
+    if (s_.multiplies && nest_.heads.size() > 2 && !shape_.in_place()) return false;
     if (!choose_tiles()) return false;
     find_turns();
     return true;
