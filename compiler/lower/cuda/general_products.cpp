@@ -26,6 +26,7 @@ namespace {
 constexpr int64_t kScalarChunk = 32, kMatrixChunk = 64;  // terms that are in shared memory at once
 constexpr int64_t kScalarPad = 4;                        // f32 elements behind each row of a tile
 constexpr int64_t kScalarLanes = 4;                      // terms that a thread reads at once
+constexpr int64_t kAheadRegisters = 64;                  // of a thread: for sums, and for the next chunk
 constexpr int64_t kUnknownTerms = 512, kUnknownColumns = 128;
 
 class GeneralProduct {
@@ -59,14 +60,21 @@ class GeneralProduct {
       column_terms_ = add_registers("column_terms", {kScalarLanes});
     }
     Block body, part;
-    for (const BufferId id : {a_.tile, b_.tile, results_, sums_, row_terms_, column_terms_})
+    for (const BufferId id : {a_.tile, b_.tile, a_.ahead, b_.ahead, results_, sums_, row_terms_, column_terms_})
       if (id.valid()) body.push_back({ir::Alloc{id}});
     body.push_back(clear());
-    const IndexExpr term0 = IndexExpr::symbol(step) * chunk_;
-    part.push_back(fill(b_, column0_, term0));
-    part.push_back(fill(a_, row0_, term0));
+    const IndexExpr chunks = ceildiv(p_.term.extent, chunk_), term0 = IndexExpr::symbol(step) * chunk_;
+    if (loads_ahead()) {
+      append(body, load_ahead(0));
+      part.push_back(hand_on(b_, term0));
+      part.push_back(hand_on(a_, term0));
+      part.push_back(only_if(k_, chunks - 1 - IndexExpr::symbol(step), load_ahead(term0 + chunk_)));
+    } else {
+      part.push_back(fill(b_, column0_, term0));
+      part.push_back(fill(a_, row0_, term0));
+    }
     part.push_back(is_matrix() ? multiply_matrices() : multiply_scalars());
-    body.push_back(rebuild_loops({{LoopTag::seq, step, ceildiv(p_.term.extent, chunk_)}}, std::move(part)));
+    body.push_back(rebuild_loops({{LoopTag::seq, step, chunks}}, std::move(part)));
     body.push_back(finish());
     std::vector<LoopHead> grid = batch_;
     for (LoopHead& head : grid) head.tag = LoopTag::grid;
@@ -148,7 +156,16 @@ class GeneralProduct {
     int64_t rows = 0;
     Block work;  // that makes the value
     TileWalk walk;
+    BufferId ahead;  // registers for the next chunk, if it is loaded ahead
   };
+
+  // Whether each thread loads the next chunk while it multiplies: where few registers are needed for that. Then there
+  // are few threads on a multiprocessor, too, that could work meanwhile.
+  bool loads_ahead() const {
+    const auto terms = known_value(s_, p_.term.extent);
+    const int64_t bytes = (rows_ + columns_) * chunk_ * static_cast<int64_t>(size_of(dtype_));
+    return (!terms || *terms > chunk_) && rows_ * columns_ + bytes / 4 <= kAheadRegisters * threads();
+  }
 
   Factor make_factor(const char* name, RegId value, const LoopHead& along, int64_t rows) {
     Factor f{add_tile(k_, name, dtype_, rows, chunk_ + (is_matrix() ? kTilePad : kScalarPad), chunk_),
@@ -156,6 +173,7 @@ class GeneralProduct {
              along,
              rows,
              p_.closure(value),
+             {},
              {}};
     const int64_t widest = kAccessBytes / static_cast<int64_t>(size_of(dtype_));
     int64_t lanes = widest;
@@ -164,6 +182,12 @@ class GeneralProduct {
     if (!along_terms)
       for (lanes = widest; lanes > 1 && !reads_runs(f.work, lanes, false);) lanes /= 2;
     f.walk = make_walk(k_, threads(), rows, chunk_ / lanes, lanes, !along_terms);
+    if (!loads_ahead()) return f;
+    ir::IndexShape shape;
+    for (const TileAxis& axis : used_axes(f.walk.axes()))
+      if (axis.tag == LoopTag::block) shape.push_back(axis.extent);
+    shape.insert(shape.end(), {f.walk.step.extent, f.walk.turn.extent, lanes});
+    f.ahead = add_buffer(k_, {name + std::string("_ahead"), ir::Space::reg, dtype_, std::move(shape), {}, 0, ""});
     return f;
   }
 
@@ -197,26 +221,73 @@ class GeneralProduct {
     });
   }
 
-  Stmt fill(const Factor& f, const IndexExpr& row0, const IndexExpr& term0) {
-    const IndexExpr row = f.walk.row(), column = f.walk.column();
+  // Whether there is something behind the last term in the last chunk.
+  bool has_tail() const { return !divisible_by(k_, p_.term.extent, chunk_); }
+  // At least 0 where the access of the walk lies in front of it.
+  IndexExpr terms_left(const Factor& f, const IndexExpr& term0) const {
+    return p_.term.extent - f.walk.lanes - term0 - f.walk.column();
+  }
+
+  // What makes the access of the walk in the tile that begins at a row and a term, with zeros where there is none, and
+  // stores it. Behind the last term these may be turned into something else.
+  Block make(const Factor& f, const IndexExpr& row0, const IndexExpr& term0, BufferId to,
+             std::vector<IndexExpr> index) {
+    const IndexExpr row = f.walk.row();
     Block work = f.work;
-    work.push_back(
-        {ir::Store{f.tile, {row, IndexExpr::symbol(p_.term.var) - term0}, f.value, {}, ir::StoreHint::none}});
+    index.back() += IndexExpr::symbol(p_.term.var) - term0;
+    work.push_back({ir::Store{to, std::move(index), f.value, {}, ir::StoreHint::none}});
     work = clone(k_, work);
-    const bool has_tail = !divisible_by(k_, p_.term.extent, chunk_);
-    const bool computes = has_tail && !keeps_zeros(f.work);  // else there are zeros behind the last term
-    const IndexExpr left = p_.term.extent - f.walk.lanes - term0 - column;
     ir::Guard guard;
     if (!divisible_by(k_, f.along.extent, f.rows)) guard.push_back(f.along.extent - 1 - row0 - row);
-    if (has_tail) guard.push_back(left);
-    for (Stmt& stmt : work) {
+    if (has_tail()) guard.push_back(terms_left(f, term0));
+    for (Stmt& stmt : work)
       if (auto* load = std::get_if<ir::Load>(&stmt.v)) guard_load(k_, *load, guard);
-      if (auto* store = std::get_if<ir::Store>(&stmt.v); store != nullptr && computes) store->guard.push_back(left);
-    }
     substitute(work, f.along.var, row0 + row);
-    vectorize(k_, work, p_.term.var, static_cast<int>(f.walk.lanes), term0 + column);
-    if (computes) add_zeros(k_, work, f.tile, {row, column + lane()}, f.walk.lanes, {-left - 1});
+    vectorize(k_, work, p_.term.var, static_cast<int>(f.walk.lanes), term0 + f.walk.column());
+    return work;
+  }
+  // Gives the tile zeros behind the last term, where what the last statement stores may be something else.
+  void clear_tail(const Factor& f, const IndexExpr& term0, Block& work) {
+    if (!has_tail() || keeps_zeros(f.work)) return;
+    const IndexExpr left = terms_left(f, term0);
+    std::get<ir::Store>(work.back().v).guard.push_back(left);
+    add_zeros(k_, work, f.tile, {f.walk.row(), f.walk.column() + lane()}, f.walk.lanes, {-left - 1});
+  }
+
+  Stmt fill(const Factor& f, const IndexExpr& row0, const IndexExpr& term0) {
+    Block work = make(f, row0, term0, f.tile, {f.walk.row(), 0});
+    clear_tail(f, term0, work);
     return loop_over(f.walk.axes(), std::move(work));
+  }
+
+  // In two steps: from memory to registers, and from there to the tile.
+  Block load_ahead(const IndexExpr& term0) {
+    Block all;
+    for (const Factor* f : {&b_, &a_}) {
+      std::vector<IndexExpr> index = ahead_at(*f);
+      index.push_back(-f->walk.column());
+      Block work = make(*f, f == &a_ ? row0_ : column0_, term0, f->ahead, std::move(index));
+      all.push_back(loop_over(f->walk.axes(), std::move(work)));
+    }
+    return all;
+  }
+  Stmt hand_on(const Factor& f, const IndexExpr& term0) {
+    const RegId value = add_reg(k_, dtype_, static_cast<int>(f.walk.lanes));
+    const IndexExpr place = f.walk.lanes > 1 ? lane() : IndexExpr(0);
+    std::vector<IndexExpr> index = ahead_at(f);
+    index.push_back(place);
+    Block work;
+    work.push_back({ir::Load{value, f.ahead, std::move(index), {}, ir::Constant{dtype_}, 0}});
+    work.push_back({ir::Store{f.tile, {f.walk.row(), f.walk.column() + place}, value, {}, ir::StoreHint::none}});
+    clear_tail(f, term0, work);
+    return loop_over(f.walk.axes(), std::move(work));
+  }
+  static std::vector<IndexExpr> ahead_at(const Factor& f) {
+    std::vector<IndexExpr> index;
+    for (const TileAxis& axis : used_axes(f.walk.axes()))
+      if (axis.tag == LoopTag::block) index.push_back(axis.at());
+    index.insert(index.end(), {f.walk.step.at(), f.walk.turn.at()});
+    return index;
   }
 
   // --- the product -------------------------------------------------------------------------------------------------
