@@ -23,10 +23,10 @@
 namespace fusec::compiler {
 namespace {
 
-constexpr int64_t kScalarChunk = 32, kMatrixChunk = 64;  // terms that are in shared memory at once
-constexpr int64_t kScalarPad = 4;                        // f32 elements behind each row of a tile
-constexpr int64_t kScalarLanes = 4;                      // terms that a thread reads at once
-constexpr int64_t kAheadRegisters = 64;                  // of a thread: for sums, and for the next chunk
+constexpr int64_t kMinChunkTerms = 16, kMatrixChunk = 64;  // terms that are in shared memory at once
+constexpr int64_t kScalarPad = 4;                          // f32 elements behind each row of a tile
+constexpr int64_t kScalarLanes = 4;                        // terms that a thread reads at once
+constexpr int64_t kAheadRegisters = 64;                    // of a thread: for sums, and for the next chunk
 constexpr int64_t kUnknownTerms = 512, kUnknownColumns = 128;
 
 class GeneralProduct {
@@ -105,11 +105,12 @@ class GeneralProduct {
 
   bool choose_tile() {
     const auto terms = known_value(s_, p_.term.extent);
+    IndexExpr count = m_.extent;
+    for (const LoopHead& head : batch_) count *= head.extent;
     if (!is_matrix()) {
-      chunk_ = terms && *terms <= kScalarChunk / 2 ? kScalarChunk / 2 : kScalarChunk;
-      IndexExpr count = m_.extent;
-      for (const LoopHead& head : batch_) count *= head.extent;
-      const ScalarTile t = choose_scalar_tile(s_, count, p_.n.extent);
+      const ScalarTile t = choose_scalar_tile(s_, count, m_.extent, p_.n.extent);
+      chunk_ = t.chunk();
+      while (terms && chunk_ > kMinChunkTerms && *terms <= chunk_ / 2) chunk_ /= 2;
       rows_ = t.rows(), columns_ = t.columns(), kept_rows_ = t.thread_rows;
       threads_ = {{LoopTag::block, add_var(k_), t.thread_rows}, {LoopTag::block, add_var(k_), t.thread_columns}};
       part_ = {LoopTag::unroll, add_var(k_), t.rows_of_thread};
@@ -119,8 +120,6 @@ class GeneralProduct {
     ProductShape shape;
     shape.terms = terms.value_or(kUnknownTerms);
     shape.columns = typical_value(s_, p_.n.extent).value_or(kUnknownColumns);
-    IndexExpr count = m_.extent;
-    for (const LoopHead& head : batch_) count *= head.extent;
     const auto t = choose_product_tiles(s_, shape, count, m_);
     if (!t) return false;
     rows_ = t->rows, columns_ = t->columns, kept_rows_ = t->kept_rows();

@@ -54,7 +54,9 @@ constexpr ScalarTile kScalarTiles[] = {{16, 16, 8, 8}, {16, 16, 8, 4}, {8, 16, 8
 constexpr int64_t kUnknownColumns = 128;
 constexpr int64_t kFewRowsShare =
     16;  // of the rows that fill a GPU: what few are taken to be; chosen between 1 and all
-constexpr double kScalarTileEdge = 16;  // rows or columns of a tile that take as long to load as to multiply; estimated
+// Cycles for each term, all estimated: a multiprocessor computes so many products in one, rows or columns of a tile
+// take as long to load as so many to multiply, and a chunk of terms takes so long to come from the cache.
+constexpr double kScalarRate = 128, kScalarTileEdge = 16, kChunkCycles = 800;
 
 // How much longer the product takes than if it had no more columns than results, in large tiles, for every
 // multiprocessor. `outer`: products of so many rows.
@@ -68,19 +70,26 @@ double cost(const Target& target, const ProductShape& shape, const ProductTiles&
 
 }  // namespace
 
-ScalarTile choose_scalar_tile(const Scheduling& s, const IndexExpr& count, const IndexExpr& columns) {
+ScalarTile choose_scalar_tile(const Scheduling& s, const IndexExpr& count, const IndexExpr& row_count,
+                              const IndexExpr& columns) {
   const ScalarTile& largest = kScalarTiles[0];
-  const auto across = typical_value(s, columns).value_or(kUnknownColumns);
+  const int64_t across = std::max<int64_t>(1, typical_value(s, columns).value_or(kUnknownColumns));
   const int64_t least = largest.rows() * std::max<int64_t>(1, s.target.sm_count * largest.columns() / across);
   const bool many = has_many(s, count, least, true);
   // Where the rows are not known, a symbol of 1 may stand for a sequence.
-  const int64_t rows = known_value(s, count).value_or(
+  const int64_t all = known_value(s, count).value_or(
       std::max(typical_value(s, count).value_or(0), many ? 4 * least : least / kFewRowsShare));
+  const int64_t of_product =
+      row_count == count
+          ? all
+          : known_value(s, row_count).value_or(std::max(typical_value(s, row_count).value_or(0), kManyRows));
+  const int64_t rows = std::max<int64_t>(1, of_product), products = std::max<int64_t>(1, all / rows);
   const auto cost = [&](const ScalarTile& t) {
     const auto height = static_cast<double>(t.rows()), width = static_cast<double>(t.columns());
-    const int64_t blocks = ((rows + t.rows() - 1) / t.rows()) * ((across + t.columns() - 1) / t.columns());
-    return static_cast<double>(std::max<int64_t>(blocks, s.target.sm_count)) * height * width *
-           (1 + kScalarTileEdge / height + kScalarTileEdge / width);
+    const int64_t blocks = products * ((rows + t.rows() - 1) / t.rows()) * ((across + t.columns() - 1) / t.columns());
+    const double term = height * width * (1 + kScalarTileEdge / height + kScalarTileEdge / width) / kScalarRate;
+    return std::max(static_cast<double>(std::max<int64_t>(blocks, s.target.sm_count)) / s.target.sm_count * term,
+                    kChunkCycles / static_cast<double>(t.chunk()));
   };
   const ScalarTile* best = &kScalarTiles[0];
   for (const ScalarTile& t : kScalarTiles)

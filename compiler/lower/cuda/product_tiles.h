@@ -48,9 +48,13 @@ struct ScalarTile {
 
   int64_t rows() const { return thread_rows * rows_of_thread; }
   int64_t columns() const { return thread_columns * columns_of_thread; }
+  // Terms that are in shared memory at once: more where a thread loads few elements of each.
+  int64_t chunk() const { return (rows() + columns()) * 8 <= thread_rows * thread_columns * 3 ? 64 : 32; }
 };
-// `count` is the number of rows. The order of sums does not depend on the tile.
-ScalarTile choose_scalar_tile(const Scheduling& s, const IndexExpr& count, const IndexExpr& columns);
+// `count` is the number of rows of all products, `row_count` that of one. The order of sums does not depend on the
+// tile.
+ScalarTile choose_scalar_tile(const Scheduling& s, const IndexExpr& count, const IndexExpr& row_count,
+                              const IndexExpr& columns);
 
 // The tiles for the loops over rows, the innermost of which is `row`, if there are any, and for the choice at hand;
 // nullopt: there are none. `count` is the number of rows.
