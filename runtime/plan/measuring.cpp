@@ -169,7 +169,10 @@ Result<TuneReport> measure_all(std::vector<MeasuredWork> works, Tuning& tuning, 
                                const TuneProgress& progress) {
   const Clock::time_point start = Clock::now();
   TuneReport report;
-  for (const MeasuredWork& work : works) report.reused += static_cast<int64_t>(work.layer.rows.size());
+  for (const MeasuredWork& work : works) {
+    report.reused += std::count_if(work.layer.rows.begin(), work.layer.rows.end(),
+                                   [](const TuningRow& row) { return row.library != kWholeModel; });
+  }
   const std::vector<std::size_t> order = order_of_measuring(works);
   for (std::size_t done = 0; done < order.size() && report.finished; ++done) {
     MeasuredWork& work = works[order[done]];

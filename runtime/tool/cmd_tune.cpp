@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements `fusec tune`: compiles a model, measures the algorithms of its convolutions and matmuls and the candidates
 // of its generated kernels with the tuners, and stores the times in the tuning database. The Engine is compiled with
-// Strategy::heuristic, because it only serves to list the calls; the kernels come from a Program of their own, for
-// which select knows no times.
+// Strategy::heuristic, because it only serves to list the calls and to run the model; the kernels come from a Program
+// of their own, for which select knows no times.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -16,6 +16,7 @@
 #include "runtime/engine/child_timer.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/kernel_tuner.h"
+#include "runtime/engine/model_check.h"
 #include "runtime/plan/state.h"
 #include "runtime/plan/tuner.h"
 #include "runtime/tool/commands.h"
@@ -48,6 +49,7 @@ struct TuneFlags : ModelFlags {
 struct TunedShapes {
   Symbols symbols;
   TuneReport report, kernels;
+  runtime::ModelCheck check;
 };
 
 // What the kernels of a model are tuned with.
@@ -140,6 +142,11 @@ Json make_json(const std::vector<TunedShapes>& all, TuneReport TunedShapes::*whi
   return list;
 }
 
+Json make_json(const runtime::ModelCheck& check, const Symbols& symbols) {
+  return {{"symbols", symbols},   {"default_us", check.default_us}, {"tuned_us", check.tuned_us},
+          {"tried", check.tried}, {"refused", check.refused},       {"seconds", check.seconds}};
+}
+
 void print_json(const Engine& engine, const std::vector<TunedShapes>& all, int64_t merged,
                 const std::string& database) {
   const Summed sum = sum_reports(all, &TunedShapes::report), kernels = sum_reports(all, &TunedShapes::kernels);
@@ -155,6 +162,8 @@ void print_json(const Engine& engine, const std::vector<TunedShapes>& all, int64
                {"tuned_us", sum.tuned_us},
                {"spread", sum.spread},
                {"scope", engine.state()->tuning().scope()}};
+  json["model"] = Json::array();
+  for (const TunedShapes& one : all) json["model"].push_back(make_json(one.check, one.symbols));
   json["layers"] = make_json(all, &TunedShapes::report);
   json["kernels"] = {{"measured", kernels.measured},
                      {"reused", kernels.reused},
@@ -201,6 +210,14 @@ void print_report(const Engine& engine, const std::vector<TunedShapes>& all, int
   print_text(fmt::format(
       "convolutions and matrix products: {:.1f} us by the default algorithms, {:.1f} us by the fastest ({:+.1f}%)",
       sum.heuristic_us, sum.tuned_us, sum.heuristic_us > 0 ? 100 * (sum.tuned_us / sum.heuristic_us - 1) : 0.0));
+  for (const TunedShapes& one : all) {
+    if (one.check.tried == 0) continue;
+    print_text(
+        fmt::format("runs of the model{}: {:.1f} us by the default algorithms, {:.1f} us with what is new; of {} tried "
+                    "in it, {} left to the default algorithm",
+                    one.symbols.empty() ? "" : ", " + symbols_text(one.symbols), one.check.default_us,
+                    one.check.tuned_us, one.check.tried, one.check.refused));
+  }
   print_text(
       fmt::format("generated kernels with several candidates: {:.1f} us by the first choice, {:.1f} us by the "
                   "fastest ({:+.1f}%, geometric mean {:+.1f}%)",
@@ -275,8 +292,8 @@ Result<std::unique_ptr<KernelTuning>> prepare_kernels(const Model& model, const 
   return out;
 }
 
-Result<TunedShapes> tune_shapes(const Engine& engine, KernelTuning& kernels, const Loaded& loaded,
-                                const TuneFlags& flags, int64_t batch, double seconds) {
+Result<TunedShapes> tune_shapes(const Engine& engine, runtime::Tuning& tuning, KernelTuning& kernels,
+                                const Loaded& loaded, const TuneFlags& flags, int64_t batch, double seconds) {
   TunedShapes out;
   FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
   FUSEC_ASSIGN(out.symbols, solve_symbols(loaded.model, request, batch));
@@ -285,14 +302,18 @@ Result<TunedShapes> tune_shapes(const Engine& engine, KernelTuning& kernels, con
   FUSEC_ASSIGN(const runtime::Bindings bindings, runtime::bind_symbols(state.program(), shapes));
   FUSEC_ASSIGN(const runtime::ResolvedProgram resolved, runtime::resolve(state.program(), bindings));
   TuningBar bar;
-  FUSEC_ASSIGN(out.report, runtime::tune(*state.loaded, resolved, state.threads, state.tuning(),
-                                         {seconds, flags.quick, flags.again},
-                                         [&](std::size_t done, std::size_t all, const TunedLayer& layer) {
-                                           bar.show(done, all, layer.origin);
-                                         }));
-  const double left = seconds > 0 ? std::max(seconds - out.report.seconds, 1e-9) : 0;
+  FUSEC_ASSIGN(out.report,
+               runtime::tune(*state.loaded, resolved, state.threads, tuning, {seconds, flags.quick, flags.again},
+                             [&](std::size_t done, std::size_t all, const TunedLayer& layer) {
+                               bar.show(done, all, layer.origin);
+                             }));
+  const auto left = [&](double spent) { return seconds > 0 ? std::max(seconds - spent, 1e-9) : 0; };
+  FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(loaded.model, request, out.symbols));
+  FUSEC_ASSIGN(out.check,
+               runtime::check_in_model(state, bindings, inputs, tuning, left(out.report.seconds), out.report));
+  out.report.seconds += out.check.seconds;
   FUSEC_ASSIGN(out.kernels, runtime::tune_kernels(kernels.program, bindings, *kernels.timer, *kernels.tuning,
-                                                  {left, flags.quick, flags.again},
+                                                  {left(out.report.seconds), flags.quick, flags.again},
                                                   [&](std::size_t done, std::size_t all, const TunedLayer& layer) {
                                                     bar.show(done, all, layer.origin);
                                                   }));
@@ -322,6 +343,8 @@ Result<bool> tune(const TuneFlags& flags) {
   FUSEC_ASSIGN(Options options, parse_options(flags));
   if (options.batch_invariant)
     return Status(StatusCode::invalid_argument, "tune: --batch-invariant looks at no measured times");
+  Options picking = options;
+  picking.strategy = Strategy::cached;
   options.strategy = Strategy::heuristic;  // of the engine, which is only a list of calls here
   FUSEC_ASSIGN(const int64_t merged, merge_databases(flags, options));
   const std::string database = runtime::tuning_path(options);
@@ -341,12 +364,14 @@ Result<bool> tune(const TuneFlags& flags) {
   FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
   tell_engine(engine, flags);
   FUSEC_ASSIGN(const std::unique_ptr<KernelTuning> kernels, prepare_kernels(loaded.model, flags));
+  const runtime::EngineState& state = *engine.state();
+  runtime::Tuning tuning(picking, state.target, *state.loaded, state.threads);
   std::vector<TunedShapes> all;
   double spent = 0;
   for (const int64_t batch : batches) {
     // When the limit is used up, measured times of the remaining batches are still shown.
     const double left = flags.time_limit > 0 ? std::max(flags.time_limit - spent, 1e-9) : 0;
-    FUSEC_ASSIGN(TunedShapes one, tune_shapes(engine, *kernels, loaded, flags, batch, left));
+    FUSEC_ASSIGN(TunedShapes one, tune_shapes(engine, tuning, *kernels, loaded, flags, batch, left));
     spent += one.report.seconds + one.kernels.seconds;
     all.push_back(std::move(one));
   }
