@@ -303,8 +303,12 @@ FUSEC_C_API fusec_error* fusec_session_run(fusec_session* session, const fusec_t
 
 /* Puts a run on `stream` (a cudaStream_t or CUstream of the engine's GPU; NULL: the legacy default stream) and returns
  * at once. Memory of the tensors, which lies on the GPU, and the session must live until the run is over; the structs,
- * shapes and strides are read during the call only. Indices out of range are clamped and not reported. The stream must
- * not be in capture. On the CPU this is fusec_session_run, and `stream` is not looked at. */
+ * shapes and strides are read during the call only. Indices out of range are clamped and not reported.
+ *
+ * The stream may be in capture, also one of the mode "global", once these input extents were run or prepared
+ * (fusec_session_prepare): the run becomes a part of the caller's graph, and a tensor that would have to be copied is
+ * an error. The session must live as long as the graph, whose launches must not overlap each other or other runs of
+ * this session. On the CPU this is fusec_session_run, and `stream` is not looked at. */
 FUSEC_C_API fusec_error* fusec_session_run_async(fusec_session* session, const fusec_tensor* inputs, size_t input_count,
                                                  const fusec_tensor* outputs, size_t output_count, void* stream);
 
