@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices, models from ONNX, and packages written of them.
 
+#include <cstdlib>
+#include <cstring>
 #include <memory>
 
 #include "bindings/c/json.h"
@@ -32,6 +34,16 @@ Status add_constants(const char* const* names, const fusec_tensor* tensors, std:
     }
   }
   return {};
+}
+
+Result<std::vector<std::string>> read_targets(const char* const* targets, std::size_t count) {
+  FUSEC_TRY(check_pointer(targets, "targets"));
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < count; ++i) {
+    FUSEC_TRY(check_pointer(targets[i], ("targets[" + std::to_string(i) + "]").c_str()));
+    names.emplace_back(targets[i]);
+  }
+  return names;
 }
 
 }  // namespace
@@ -92,18 +104,34 @@ fusec_error* fusec_model_io_json(const fusec_model* model, char** out) {
 
 void fusec_model_free(fusec_model* model) { free_handle(model, "model"); }
 
+fusec_error* fusec_compile_package_bytes(const fusec_model* model, const char* const* targets, size_t target_count,
+                                         const fusec_options* options, void** bytes, size_t* size) {
+  return guarded([&]() -> fusec::Status {
+    FUSEC_TRY(check_pointer(bytes, "bytes"));
+    *bytes = nullptr;
+    FUSEC_TRY(check_pointer(size, "size"));
+    *size = 0;
+    FUSEC_TRY(check_handle(model, "model"));
+    FUSEC_ASSIGN(const std::vector<std::string> names, read_targets(targets, target_count));
+    FUSEC_TRY(check_options(options));
+    const std::optional<fusec::SigningKey> sign = options == nullptr ? std::nullopt : options->sign;
+    FUSEC_ASSIGN(const std::vector<std::byte> made,
+                 fusec::package_bytes(model->model, names, compile_options(options), sign));
+    *bytes = std::malloc(made.size());
+    if (*bytes == nullptr) return fusec::Status(fusec::StatusCode::out_of_memory, "no memory for the package");
+    std::memcpy(*bytes, made.data(), made.size());
+    *size = made.size();
+    return {};
+  });
+}
+
 fusec_error* fusec_compile_package(const fusec_model* model, const char* const* targets, size_t target_count,
                                    const char* path, const fusec_options* options) {
   return guarded([&]() -> fusec::Status {
     FUSEC_TRY(check_handle(model, "model"));
-    FUSEC_TRY(check_pointer(targets, "targets"));
+    FUSEC_ASSIGN(const std::vector<std::string> names, read_targets(targets, target_count));
     FUSEC_TRY(check_pointer(path, "path"));
     FUSEC_TRY(check_options(options));
-    std::vector<std::string> names;
-    for (std::size_t i = 0; i < target_count; ++i) {
-      FUSEC_TRY(check_pointer(targets[i], ("targets[" + std::to_string(i) + "]").c_str()));
-      names.emplace_back(targets[i]);
-    }
     const std::optional<fusec::SigningKey> sign = options == nullptr ? std::nullopt : options->sign;
     return fusec::write_package(model->model, names, path, compile_options(options), sign);
   });

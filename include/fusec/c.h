@@ -41,7 +41,7 @@ extern "C" {
 
 /* The version of this header. */
 #define FUSEC_ABI_MAJOR 0
-#define FUSEC_ABI_MINOR 1
+#define FUSEC_ABI_MINOR 2
 
 typedef struct fusec_error fusec_error;
 typedef struct fusec_options fusec_options;
@@ -141,8 +141,9 @@ enum {
  * more. Severities grow with importance; later versions may add some. */
 FUSEC_C_API void fusec_set_log(void (*log)(void* user, int severity, const char* message), void* user);
 
-/* Ends a text that a function of this header gave back by a `char** out`. */
-FUSEC_C_API void fusec_free(void* text);
+/* Ends a text that a function of this header gave back by a `char** out`, and the bytes of fusec_compile_package_bytes.
+ */
+FUSEC_C_API void fusec_free(void* memory);
 
 /* --- Devices -------------------------------------------------------------------------------------------------------
  */
@@ -195,6 +196,11 @@ FUSEC_C_API void fusec_model_free(fusec_model* model);
  * and writes one package to `path`, whose name ends in .fsc. The file appears whole or not at all. Needs no device. */
 FUSEC_C_API fusec_error* fusec_compile_package(const fusec_model* model, const char* const* targets,
                                                size_t target_count, const char* path, const fusec_options* options);
+
+/* The bytes of that file. fusec_free ends them. */
+FUSEC_C_API fusec_error* fusec_compile_package_bytes(const fusec_model* model, const char* const* targets,
+                                                     size_t target_count, const fusec_options* options, void** bytes,
+                                                     size_t* size);
 
 /* --- Builder: a model without ONNX ---------------------------------------------------------------------------------
  * A mistake in the graph (a shape that does not fit, two inputs of one name) is the error of its call, and
@@ -256,6 +262,21 @@ FUSEC_C_API fusec_error* fusec_engine_compile(const fusec_model* model, const fu
 /* Loads the code of a package (.fsc) that fits the device of the options. A package is a program: it is opened only if
  * it belongs to the user or root and nobody else may write it, or with the options "trust" or "verify-key". */
 FUSEC_C_API fusec_error* fusec_engine_load(const char* path, const fusec_options* options, fusec_engine** out);
+
+/* Loads the package that `size` bytes of memory are, which are copied. Nothing tells whose they are, so one of the
+ * options "trust" and "verify-key" must be given. */
+FUSEC_C_API fusec_error* fusec_engine_load_bytes(const void* bytes, size_t size, const fusec_options* options,
+                                                 fusec_engine** out);
+
+/* How well a package suits a device. */
+enum {
+  FUSEC_FIT_NONE = 0,  /* it has no code that the device can run */
+  FUSEC_FIT_OTHER = 1, /* it runs; compiled for the device itself it would be faster, or start faster */
+  FUSEC_FIT_BEST = 2   /* it has code for the device itself */
+};
+
+/* Of the package that these bytes are and the device of the options. Options as for fusec_engine_load_bytes. */
+FUSEC_C_API fusec_error* fusec_package_fit(const void* bytes, size_t size, const fusec_options* options, int* out);
 
 FUSEC_C_API void fusec_engine_free(fusec_engine* engine);
 
