@@ -90,6 +90,25 @@ fusec_error* fusec_model_load_onnx_bytes(const void* bytes, size_t size, const c
   });
 }
 
+fusec_error* fusec_onnx_support_json(const void* bytes, size_t size, const fusec_options* options, char** out) {
+  return guarded([&]() -> fusec::Status {
+    FUSEC_TRY(check_pointer(out, "out"));
+    *out = nullptr;
+    FUSEC_TRY(check_pointer(bytes, "bytes"));
+    FUSEC_TRY(check_options(options));
+    FUSEC_ASSIGN(const std::vector<fusec::NodeSupport> nodes,
+                 fusec::check_onnx_bytes({static_cast<const uint8_t*>(bytes), size},
+                                         options == nullptr ? fusec::ImportOptions() : options->import));
+    JsonWriter json;
+    json.open('[');
+    for (const fusec::NodeSupport& node : nodes) {
+      json.open('{').member("node", node.node).member("op", node.op).member("domain", node.domain);
+      json.member("supported", node.supported).member("reason", node.reason).close('}');
+    }
+    return json.close(']').give(out);
+  });
+}
+
 fusec_error* fusec_model_io_json(const fusec_model* model, char** out) {
   return guarded([&]() -> fusec::Status {
     FUSEC_TRY(check_pointer(out, "out"));

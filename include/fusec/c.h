@@ -186,6 +186,12 @@ FUSEC_C_API fusec_error* fusec_model_load_onnx_bytes(const void* bytes, size_t s
                                                      const fusec_tensor* constants, size_t constant_count,
                                                      const fusec_options* options, fusec_model** out);
 
+/* Which nodes of an ONNX model fusec takes: [{"node": "conv1", "op": "Conv", "domain": "ai.onnx", "supported": true,
+ * "reason": ""}, ...], one for each node of the main graph, in the order of the file. Values that unsupported nodes
+ * make are taken to have the types that the model declares for them (value_info). */
+FUSEC_C_API fusec_error* fusec_onnx_support_json(const void* bytes, size_t size, const fusec_options* options,
+                                                 char** out);
+
 /* {"inputs": [{"name": "x", "dtype": "f32", "shape": ["n", 64]}, ...], "outputs": [...], "symbols": ["n"]}. An extent
  * is a number, or the text of an expression over the symbols. */
 FUSEC_C_API fusec_error* fusec_model_io_json(const fusec_model* model, char** out);

@@ -90,6 +90,9 @@ std::vector<Misuse> misuses(Fixture& f) {
       M(fusec_model_load_onnx_bytes, "constants", "x", 1, targets, nullptr, 1, o, &new_model),
       M(fusec_model_load_onnx_bytes, "options", "x", 1, nullptr, nullptr, 0, wo, &new_model),
       M(fusec_model_load_onnx_bytes, "out", "x", 1, nullptr, nullptr, 0, o, nullptr),
+      M(fusec_onnx_support_json, "bytes", nullptr, 1, o, &text),
+      M(fusec_onnx_support_json, "options", "x", 1, wo, &text),
+      M(fusec_onnx_support_json, "out", "x", 1, o, nullptr),
       M(fusec_model_io_json, "model", nullptr, &text),
       M(fusec_model_io_json, "model", wm, &text),
       M(fusec_model_io_json, "out", m, nullptr),
@@ -297,6 +300,10 @@ TEST(CInterface, lists_devices_keys_and_ops) {
 
 TEST(CInterface, sets_symbols_and_constants_of_onnx_models) {
   const std::string path = "samples/digits/digits.onnx";
+  const std::string file = read_file(path);
+  const Json support = read_json(fusec_onnx_support_json, file.data(), file.size(), nullptr);
+  ASSERT_GE(support.size(), 4u);
+  for (const Json& node : support) EXPECT_TRUE(node["supported"]) << node;
   const auto options = make<fusec_options>(fusec_options_new);
   EXPECT_OK(fusec_options_set(options.get(), "fix", "N=3"));
   const auto three = make<fusec_model>(fusec_model_load_onnx, path.c_str(), options.get());
