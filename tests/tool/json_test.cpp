@@ -184,8 +184,8 @@ TEST(Json, TuneMeasuresOnce) {
   const Outcome first = tune({});
   ASSERT_EQ(first.code, 0) << first.err;
   const json j = first.json();
-  expect_keys(j, {"device", "database", "merged", "measured", "reused", "failed", "seconds", "finished", "heuristic_us",
-                  "tuned_us", "spread", "scope", "layers", "model"});
+  expect_keys(j, {"device", "database", "merged", "measured", "reused", "failed", "elsewhere", "seconds", "finished",
+                  "heuristic_us", "tuned_us", "spread", "scope", "layers", "model"});
   ASSERT_EQ(j["model"].size(), 1u);
   expect_keys(j["model"][0], {"symbols", "default_us", "tuned_us", "tried", "refused", "seconds"});
   EXPECT_LE(j["model"][0]["tuned_us"], j["model"][0]["default_us"]);
