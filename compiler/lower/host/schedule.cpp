@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lower for the host: picks the schedule family of each loop nest (interleave, pointwise, transpose, scan, column
+// Lower for the host: joins nests and picks the schedule family of each (interleave, pointwise, transpose, scan, column
 // chunks, columns, few rows, rows) and cleans up the kernel afterwards. For all families it derives the lanes of a loop
 // body from its widest type, and splits a loop into full vectors and a guarded rest.
 
@@ -77,8 +77,12 @@ ScheduleChoice schedule_host(LoopNest& nest, const Target& target, const std::ve
   clean_up(nest.kernel);
   return made;
 }
+  std::vector<PerfectNest> nests;
 
 int lanes_for(const ir::Kernel& kernel, const Block& block, const Target& target, int unroll) {
+    if (nests.empty() || !join_nests(s.kernel, nests.back(), loops)) nests.push_back(std::move(loops));
+  }
+  for (PerfectNest& loops : nests) {
   size_t widest = 1;
   for_each_stmt(block, [&](const Stmt& stmt) {
     for (ir::RegId r : defined(stmt))

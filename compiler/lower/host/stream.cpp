@@ -106,7 +106,7 @@ class Streamer {
     if (walk != (next ? walked[1] : walked[0])) return;
     const auto jump = next ? next : next_run(load, around, bytes);
     const VarId moved = jump.value_or(around.loops.back().var);
-    const int64_t by = jump ? 1 : std::max<int64_t>(1, kAhead / bytes);
+    const int64_t by = next ? 1 : jump ? runs_ahead(load, around, *jump) : std::max<int64_t>(1, kAhead / bytes);
     const IndexExpr later =
         load.index[0].substitute({{ir::kLane, IndexExpr(0)}, {moved, IndexExpr::symbol(moved) + by}});
     for (int64_t at = 0; at < bytes; at += kLine)
@@ -149,6 +149,18 @@ class Streamer {
   }
 
   // The grid variable that moves to the next row.
+  // How many iterations of `outer` a run is loaded ahead: runs that lie closer than a page come a page ahead, but no
+  // more than half of a loop.
+  int64_t runs_ahead(const ir::Load& load, const Around& around, VarId outer) const {
+    const std::optional<Affine> affine = affine_in(load.index[0], {outer});
+    const std::optional<int64_t> stride = affine ? affine->coefficient(outer).eval(sizes_) : std::nullopt;
+    if (!stride || *stride <= 0) return 1;
+    int64_t most = kAhead;
+    for (const ir::LoopHead& loop : around.loops)
+      if (loop.var == outer) most = loop.extent.eval(sizes_).value_or(1) / 2;
+    return std::max<int64_t>(1, std::min(most, kAhead / (*stride * element(load.buffer))));
+  }
+
   static std::optional<VarId> next_row(const ir::Load& load, const Around& around) {
     const bool moves = !around.grids.empty() && load.index[0].uses(around.grids.back());
     return moves ? std::optional(around.grids.back()) : std::nullopt;
