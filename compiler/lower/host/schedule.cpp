@@ -17,6 +17,8 @@ namespace {
 // by about 5 % when each array is accessed for two cache lines in a row.
 constexpr size_t kShortBody = 24;
 // An op of this cost is a chain of dependent multiplications. Four vectors at a time hide its latency.
+// The rest of a loop over vectors runs in vectors of fewer lanes where they divide it, from this number on.
+constexpr int kFewestRestLanes = 8;
 constexpr int kLongChain = 9;
 
 Block schedule_reductions(const Scheduling& s, PerfectNest nest) {
@@ -116,3 +118,13 @@ Block vector_loops(ir::Kernel& kernel, const Block& body, VarId var, const Index
 }
 
 }  // namespace fusec::compiler
+  if (length.is_const()) {
+    // A rest of whole vectors of fewer lanes needs no guard, so that its stores may bypass the caches, too.
+    const int64_t rest = length.value() % lanes;
+    for (int fewer = lanes / 2; fewer >= kFewestRestLanes; fewer /= 2) {
+      if (rest % fewer == 0) {
+        append(result, vector_loops(kernel, body, var, base + done, rest, fewer, true));
+        return result;
+      }
+    }
+  }
