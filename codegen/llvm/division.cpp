@@ -42,27 +42,18 @@ Reciprocal make_reciprocal(Ir& ir, Value* y) {
 }  // namespace
 
 std::set<ir::RegId> find_divisions_by_parts(const ir::Kernel& kernel) {
-  std::set<ir::RegId> quotients, read_whole;  // read_whole: by something that does not round to 16 bits
+  std::set<ir::RegId> quotients;
   const ir::IdVector<ir::RegId, ir::KnownBits> known = ir::compute_known_bits(kernel);
-  std::set<ir::RegId> exact;
   ir::for_each_stmt(kernel.body, [&](const ir::Stmt& stmt) {
     const auto* let = std::get_if<ir::Let>(&stmt.v);
-    const bool rounds = let != nullptr && let->op == ir::ScalarOp::cast && is_16_bit_float(kernel.regs[let->dst].dtype);
-    ir::for_each_operand(stmt, [&](const ir::Operand& operand) {
-      if (const auto* r = std::get_if<ir::RegId>(&operand); r != nullptr && !rounds) read_whole.insert(*r);
-    });
     if (let == nullptr || let->op != ir::ScalarOp::div) return;
     const ir::RegInfo& result = kernel.regs[let->dst];
     const auto *x = std::get_if<ir::RegId>(&let->args[0]), *y = std::get_if<ir::RegId>(&let->args[1]);
     if (result.dtype != DType::f32 || result.width == 1 || x == nullptr || y == nullptr) return;
     if (kernel.regs[*x].width == 1 || kernel.regs[*y].width != 1) return;
-    quotients.insert(let->dst);
-    if (known[*y].count <= 11 && known[*x].least >= -90) exact.insert(let->dst);
+    if (known[*y].count <= 11 && known[*x].least >= -90) quotients.insert(let->dst);
   });
-  std::set<ir::RegId> out;
-  for (const ir::RegId r : quotients)
-    if (exact.contains(r) || !read_whole.contains(r)) out.insert(r);
-  return out;
+  return quotients;
 }
 
 Value* div_by_parts(Ir& ir, Value* x, Value* y) {

@@ -10,9 +10,8 @@
 
 namespace fusec::codegen {
 
-// The quotients of a kernel that div_by_parts may compute. Either no exact quotient lies close to the midpoint of two
+// The quotients of a kernel that div_by_parts may compute, because no exact quotient lies close to the midpoint of two
 // floats: the divisor has at most 11 significant bits, as f16 and bf16 have, and the dividend is a multiple of 2^-90.
-// Or all that reads the quotient rounds it to 16 bits.
 std::set<ir::RegId> find_divisions_by_parts(const ir::Kernel& kernel);
 
 // x / y for one y: x times both parts of 1/y, which rounds as the division does but for exact quotients within a
