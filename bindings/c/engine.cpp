@@ -51,6 +51,13 @@ fusec_error* describe(const std::vector<TensorInfo>& infos, const char* kind, st
   });
 }
 
+Result<Package> read_package(const void* bytes, std::size_t size, const fusec_options* options) {
+  FUSEC_TRY(check_pointer(bytes, "bytes"));
+  FUSEC_TRY(check_options(options));
+  return Package::read({static_cast<const std::byte*>(bytes), size},
+                       options == nullptr ? PackageOptions() : options->package);
+}
+
 fusec_error* check_engine(const fusec_engine* engine) {
   return guarded([&] { return check_handle(engine, "engine"); });
 }
@@ -79,6 +86,26 @@ fusec_error* fusec_engine_load(const char* path, const fusec_options* options, f
     FUSEC_ASSIGN(const fusec::Package package,
                  fusec::Package::open(path, options == nullptr ? fusec::PackageOptions() : options->package));
     return give_engine(fusec::Engine::load(package, compile_options(options)), out);
+  });
+}
+
+fusec_error* fusec_engine_load_bytes(const void* bytes, size_t size, const fusec_options* options, fusec_engine** out) {
+  return guarded([&]() -> fusec::Status {
+    FUSEC_TRY(check_pointer(out, "out"));
+    *out = nullptr;
+    FUSEC_ASSIGN(const fusec::Package package, read_package(bytes, size, options));
+    return give_engine(fusec::Engine::load(package, compile_options(options)), out);
+  });
+}
+
+fusec_error* fusec_package_fit(const void* bytes, size_t size, const fusec_options* options, int* out) {
+  return guarded([&]() -> fusec::Status {
+    FUSEC_TRY(check_pointer(out, "out"));
+    *out = FUSEC_FIT_NONE;
+    FUSEC_ASSIGN(const fusec::Package package, read_package(bytes, size, options));
+    FUSEC_ASSIGN(const fusec::PackageFit fit, fusec::package_fit(package, compile_options(options).device));
+    *out = static_cast<int>(fit);
+    return {};
   });
 }
 

@@ -128,4 +128,4 @@ void fusec_set_log(void (*log)(void* user, int severity, const char* message), v
   current_log.user = user;
 }
 
-void fusec_free(void* text) { std::free(text); }
+void fusec_free(void* memory) { std::free(memory); }

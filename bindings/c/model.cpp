@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices, models from ONNX, and packages written of them.
 
+#include <cstdlib>
+#include <cstring>
 #include <memory>
 
 #include "bindings/c/json.h"
@@ -32,6 +34,16 @@ Status add_constants(const char* const* names, const fusec_tensor* tensors, std:
     }
   }
   return {};
+}
+
+Result<std::vector<std::string>> read_targets(const char* const* targets, std::size_t count) {
+  FUSEC_TRY(check_pointer(targets, "targets"));
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < count; ++i) {
+    FUSEC_TRY(check_pointer(targets[i], ("targets[" + std::to_string(i) + "]").c_str()));
+    names.emplace_back(targets[i]);
+  }
+  return names;
 }
 
 }  // namespace
@@ -78,6 +90,25 @@ fusec_error* fusec_model_load_onnx_bytes(const void* bytes, size_t size, const c
   });
 }
 
+fusec_error* fusec_onnx_support_json(const void* bytes, size_t size, const fusec_options* options, char** out) {
+  return guarded([&]() -> fusec::Status {
+    FUSEC_TRY(check_pointer(out, "out"));
+    *out = nullptr;
+    FUSEC_TRY(check_pointer(bytes, "bytes"));
+    FUSEC_TRY(check_options(options));
+    FUSEC_ASSIGN(const std::vector<fusec::NodeSupport> nodes,
+                 fusec::check_onnx_bytes({static_cast<const uint8_t*>(bytes), size},
+                                         options == nullptr ? fusec::ImportOptions() : options->import));
+    JsonWriter json;
+    json.open('[');
+    for (const fusec::NodeSupport& node : nodes) {
+      json.open('{').member("node", node.node).member("op", node.op).member("domain", node.domain);
+      json.member("supported", node.supported).member("reason", node.reason).close('}');
+    }
+    return json.close(']').give(out);
+  });
+}
+
 fusec_error* fusec_model_io_json(const fusec_model* model, char** out) {
   return guarded([&]() -> fusec::Status {
     FUSEC_TRY(check_pointer(out, "out"));
@@ -92,18 +123,34 @@ fusec_error* fusec_model_io_json(const fusec_model* model, char** out) {
 
 void fusec_model_free(fusec_model* model) { free_handle(model, "model"); }
 
+fusec_error* fusec_compile_package_bytes(const fusec_model* model, const char* const* targets, size_t target_count,
+                                         const fusec_options* options, void** bytes, size_t* size) {
+  return guarded([&]() -> fusec::Status {
+    FUSEC_TRY(check_pointer(bytes, "bytes"));
+    *bytes = nullptr;
+    FUSEC_TRY(check_pointer(size, "size"));
+    *size = 0;
+    FUSEC_TRY(check_handle(model, "model"));
+    FUSEC_ASSIGN(const std::vector<std::string> names, read_targets(targets, target_count));
+    FUSEC_TRY(check_options(options));
+    const std::optional<fusec::SigningKey> sign = options == nullptr ? std::nullopt : options->sign;
+    FUSEC_ASSIGN(const std::vector<std::byte> made,
+                 fusec::package_bytes(model->model, names, compile_options(options), sign));
+    *bytes = std::malloc(made.size());
+    if (*bytes == nullptr) return fusec::Status(fusec::StatusCode::out_of_memory, "no memory for the package");
+    std::memcpy(*bytes, made.data(), made.size());
+    *size = made.size();
+    return {};
+  });
+}
+
 fusec_error* fusec_compile_package(const fusec_model* model, const char* const* targets, size_t target_count,
                                    const char* path, const fusec_options* options) {
   return guarded([&]() -> fusec::Status {
     FUSEC_TRY(check_handle(model, "model"));
-    FUSEC_TRY(check_pointer(targets, "targets"));
+    FUSEC_ASSIGN(const std::vector<std::string> names, read_targets(targets, target_count));
     FUSEC_TRY(check_pointer(path, "path"));
     FUSEC_TRY(check_options(options));
-    std::vector<std::string> names;
-    for (std::size_t i = 0; i < target_count; ++i) {
-      FUSEC_TRY(check_pointer(targets[i], ("targets[" + std::to_string(i) + "]").c_str()));
-      names.emplace_back(targets[i]);
-    }
     const std::optional<fusec::SigningKey> sign = options == nullptr ? std::nullopt : options->sign;
     return fusec::write_package(model->model, names, path, compile_options(options), sign);
   });

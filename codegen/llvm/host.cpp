@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "codegen/llvm/compile.h"
+#include "codegen/llvm/division.h"
 #include "codegen/llvm/values.h"
 #include "codegen/llvm/writer.h"
 #include "ir/support/check.h"
@@ -19,7 +20,7 @@ namespace fusec::codegen {
 namespace {
 
 // Must be raised whenever the code written for any kernel changes.
-constexpr int kWriterVersion = 11;
+constexpr int kWriterVersion = 12;
 
 constexpr Traits kHostTraits = {.local_alignment = kLocalAlignment, .expands_lanes = false, .needs_alignment = false};
 
@@ -27,7 +28,9 @@ class HostWriter : public Writer {
  public:
   HostWriter(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
              std::vector<std::string>& externs)
-      : Writer(kernel, locals, builder, target, host_hooks(), builder.getInt64Ty(), kHostTraits), externs_(externs) {}
+      : Writer(kernel, locals, builder, target, host_hooks(), builder.getInt64Ty(), kHostTraits), externs_(externs) {
+    if (target.has("fma")) divisions_by_parts = find_divisions_by_parts(kernel);
+  }
 
   void write_phase(llvm::Module& module, const Phase& phase, const std::string& name) override {
     phase_function = open_phase(module, ir, name);

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "codegen/llvm/division.h"
 #include "codegen/llvm/values.h"
 #include "ir/kernel/mailbox.h"
 #include "ir/support/check.h"
@@ -47,6 +48,7 @@ void write_let(Writer& w, const ir::Let& let) {
     args.push_back(compute_operand(w, arg));
     width = std::max(width, width_of(args.back()));
   }
+  if (w.divisions_by_parts.contains(let.dst)) return define(w, let.dst, div_by_parts(w.ir, args[0], args[1]));
   for (Value*& arg : args) arg = splat(w.ir, arg, width);
   args.resize(3);
   const DType type = dtype_of(w.kernel, let.args[is_where ? 1 : 0]);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -45,10 +46,11 @@ struct Writer {
   std::map<ir::BufferId, std::vector<llvm::AllocaInst*>> slots;                 // slots of slot buffers
   std::vector<llvm::AllocaInst*> promotable;                                    // stack slots that become SSA values
   std::map<std::tuple<llvm::BasicBlock*, int, IndexExpr>, llvm::Value*> masks;  // lane masks, by block and width
-  llvm::Value* lane = nullptr;   // the current lane (i64) of per-lane code
-  int cluster = 1, threads = 1;  // blocks of a cluster of this phase, threads of a block
-  bool streams = false;          // streaming stores were written
-  bool accesses_memory = false;  // beside slots, so far
+  std::set<ir::RegId> divisions_by_parts;  // the quotients that division.h computes
+  llvm::Value* lane = nullptr;             // the current lane (i64) of per-lane code
+  int cluster = 1, threads = 1;            // blocks of a cluster of this phase, threads of a block
+  bool streams = false;                    // streaming stores were written
+  bool accesses_memory = false;            // beside slots, so far
 
   Writer(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
          const TargetHooks& hooks, llvm::IntegerType* index_type, const Traits& traits);

@@ -41,7 +41,7 @@ extern "C" {
 
 /* The version of this header. */
 #define FUSEC_ABI_MAJOR 0
-#define FUSEC_ABI_MINOR 1
+#define FUSEC_ABI_MINOR 2
 
 typedef struct fusec_error fusec_error;
 typedef struct fusec_options fusec_options;
@@ -141,8 +141,9 @@ enum {
  * more. Severities grow with importance; later versions may add some. */
 FUSEC_C_API void fusec_set_log(void (*log)(void* user, int severity, const char* message), void* user);
 
-/* Ends a text that a function of this header gave back by a `char** out`. */
-FUSEC_C_API void fusec_free(void* text);
+/* Ends a text that a function of this header gave back by a `char** out`, and the bytes of fusec_compile_package_bytes.
+ */
+FUSEC_C_API void fusec_free(void* memory);
 
 /* --- Devices -------------------------------------------------------------------------------------------------------
  */
@@ -185,6 +186,12 @@ FUSEC_C_API fusec_error* fusec_model_load_onnx_bytes(const void* bytes, size_t s
                                                      const fusec_tensor* constants, size_t constant_count,
                                                      const fusec_options* options, fusec_model** out);
 
+/* Which nodes of an ONNX model fusec takes: [{"node": "conv1", "op": "Conv", "domain": "ai.onnx", "supported": true,
+ * "reason": ""}, ...], one for each node of the main graph, in the order of the file. Values that unsupported nodes
+ * make are taken to have the types that the model declares for them (value_info). */
+FUSEC_C_API fusec_error* fusec_onnx_support_json(const void* bytes, size_t size, const fusec_options* options,
+                                                 char** out);
+
 /* {"inputs": [{"name": "x", "dtype": "f32", "shape": ["n", 64]}, ...], "outputs": [...], "symbols": ["n"]}. An extent
  * is a number, or the text of an expression over the symbols. */
 FUSEC_C_API fusec_error* fusec_model_io_json(const fusec_model* model, char** out);
@@ -195,6 +202,11 @@ FUSEC_C_API void fusec_model_free(fusec_model* model);
  * and writes one package to `path`, whose name ends in .fsc. The file appears whole or not at all. Needs no device. */
 FUSEC_C_API fusec_error* fusec_compile_package(const fusec_model* model, const char* const* targets,
                                                size_t target_count, const char* path, const fusec_options* options);
+
+/* The bytes of that file. fusec_free ends them. */
+FUSEC_C_API fusec_error* fusec_compile_package_bytes(const fusec_model* model, const char* const* targets,
+                                                     size_t target_count, const fusec_options* options, void** bytes,
+                                                     size_t* size);
 
 /* --- Builder: a model without ONNX ---------------------------------------------------------------------------------
  * A mistake in the graph (a shape that does not fit, two inputs of one name) is the error of its call, and
@@ -257,6 +269,21 @@ FUSEC_C_API fusec_error* fusec_engine_compile(const fusec_model* model, const fu
  * it belongs to the user or root and nobody else may write it, or with the options "trust" or "verify-key". */
 FUSEC_C_API fusec_error* fusec_engine_load(const char* path, const fusec_options* options, fusec_engine** out);
 
+/* Loads the package that `size` bytes of memory are, which are copied. Nothing tells whose they are, so one of the
+ * options "trust" and "verify-key" must be given. */
+FUSEC_C_API fusec_error* fusec_engine_load_bytes(const void* bytes, size_t size, const fusec_options* options,
+                                                 fusec_engine** out);
+
+/* How well a package suits a device. */
+enum {
+  FUSEC_FIT_NONE = 0,  /* it has no code that the device can run */
+  FUSEC_FIT_OTHER = 1, /* it runs; compiled for the device itself it would be faster, or start faster */
+  FUSEC_FIT_BEST = 2   /* it has code for the device itself */
+};
+
+/* Of the package that these bytes are and the device of the options. Options as for fusec_engine_load_bytes. */
+FUSEC_C_API fusec_error* fusec_package_fit(const void* bytes, size_t size, const fusec_options* options, int* out);
+
 FUSEC_C_API void fusec_engine_free(fusec_engine* engine);
 
 /* As fusec_model_io_json, with the members "device": "cuda:0" and "target": "sm_90". */
@@ -303,8 +330,12 @@ FUSEC_C_API fusec_error* fusec_session_run(fusec_session* session, const fusec_t
 
 /* Puts a run on `stream` (a cudaStream_t or CUstream of the engine's GPU; NULL: the legacy default stream) and returns
  * at once. Memory of the tensors, which lies on the GPU, and the session must live until the run is over; the structs,
- * shapes and strides are read during the call only. Indices out of range are clamped and not reported. The stream must
- * not be in capture. On the CPU this is fusec_session_run, and `stream` is not looked at. */
+ * shapes and strides are read during the call only. Indices out of range are clamped and not reported.
+ *
+ * The stream may be in capture, also one of the mode "global", once these input extents were run or prepared
+ * (fusec_session_prepare): the run becomes a part of the caller's graph, and a tensor that would have to be copied is
+ * an error. The session must live as long as the graph, whose launches must not overlap each other or other runs of
+ * this session. On the CPU this is fusec_session_run, and `stream` is not looked at. */
 FUSEC_C_API fusec_error* fusec_session_run_async(fusec_session* session, const fusec_tensor* inputs, size_t input_count,
                                                  const fusec_tensor* outputs, size_t output_count, void* stream);
 

@@ -55,6 +55,21 @@ struct FUSEC_API ImportOptions {
 FUSEC_API Result<Model> load_onnx(const std::string& path, const ImportOptions& options = {}) noexcept;
 FUSEC_API Result<Model> load_onnx_bytes(std::span<const uint8_t> bytes, const ImportOptions& options = {}) noexcept;
 
+// Whether fusec takes one node of a model.
+struct FUSEC_API NodeSupport {
+  std::string node;        // its name; where it has none, that of its first output
+  std::string op, domain;  // "Conv", "ai.onnx"
+  bool supported = true;
+  std::string reason;  // why not; empty where it is supported
+};
+// Of each node of the main graph, in the order of the file. What an unsupported node makes is taken to have the type
+// that the model declares for it (value_info), so that the nodes behind it are asked for as well; where it declares
+// none, they are not supported either. Errors: as of load_onnx, but for nodes that are not supported.
+FUSEC_API Result<std::vector<NodeSupport>> check_onnx(const std::string& path,
+                                                      const ImportOptions& options = {}) noexcept;
+FUSEC_API Result<std::vector<NodeSupport>> check_onnx_bytes(std::span<const uint8_t> bytes,
+                                                            const ImportOptions& options = {}) noexcept;
+
 // Writes the model at `in` with all its tensor data inside, stripped tensors filled from `seed`. Past 1.9 GB the data
 // goes to "<out>.data" beside it.
 FUSEC_API Status materialize_onnx(const std::string& in, const std::string& out, uint64_t seed,

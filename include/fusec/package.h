@@ -57,6 +57,10 @@ class FUSEC_API Package {
   // unsupported: verify_key where fusec was built without libsodium; out_of_memory.
   static Result<Package> open(const std::string& path, const PackageOptions& options = {}) noexcept;
 
+  // The package that these bytes are, which are copied. Memory has no owner who could be asked for: one of the options
+  // must be given. Errors as of open.
+  static Result<Package> read(std::span<const std::byte> bytes, const PackageOptions& options) noexcept;
+
   const PackageInfo& info() const;
   const Model& model() const;  // its inputs, outputs and symbols; there is no graph
 
@@ -67,6 +71,15 @@ class FUSEC_API Package {
   std::shared_ptr<const runtime::PackageState> state_;
 };
 
+enum class PackageFit : uint8_t {
+  none,   // it has no code that the device can run
+  other,  // it runs; compiled for the device itself it would be faster, or start faster
+  best,   // it has code for the device itself
+};
+// How well the package suits a device of this machine: "cpu", "cuda", "cuda:1". device, invalid_argument: there is no
+// such device.
+FUSEC_API Result<PackageFit> package_fit(const Package& package, const std::string& device) noexcept;
+
 // Whether it is a regular file that begins as packages do, whatever its name.
 FUSEC_API bool is_package(const std::string& path) noexcept;
 
@@ -75,5 +88,9 @@ FUSEC_API bool is_package(const std::string& path) noexcept;
 // same bytes. Of `options`, device and target are not looked at.
 FUSEC_API Status write_package(const Model& model, std::span<const std::string> targets, const std::string& path,
                                const Options& options = {}, const std::optional<SigningKey>& sign = {}) noexcept;
+// The bytes of that file, for Package::read.
+FUSEC_API Result<std::vector<std::byte>> package_bytes(const Model& model, std::span<const std::string> targets,
+                                                       const Options& options = {},
+                                                       const std::optional<SigningKey>& sign = {}) noexcept;
 
 }  // namespace fusec

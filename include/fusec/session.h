@@ -49,6 +49,10 @@ class FUSEC_API Session {
   // run comes after what is on the stream, and what comes there next comes after the run. Tensors lie on the GPU and
   // live until the run is over; so does the Session. Indices out of range are clamped, not reported. On the CPU
   // it is `run`.
+  //
+  // The stream may be in capture, also one of the mode `global`, once these input shapes were run or prepared: the run
+  // becomes a part of the caller's graph. All tensors are then given, dense and aligned, because nothing is copied. The
+  // Session lives as long as the graph, whose launches must not overlap each other or other runs of this Session.
   Status run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) noexcept;
 
   // Fixes the tensors of later run_bound() calls; the memory must outlive them. An output may be the memory of an

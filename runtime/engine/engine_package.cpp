@@ -154,9 +154,15 @@ Status add_target(const Model& model, Target target, const Options& options, Con
   return add_target(model, std::move(target), options, to);
 }
 
-Result<std::vector<EngineStats>> write(const Model& model, std::span<const std::string> names, const std::string& path,
-                                       const Options& options, const std::optional<SigningKey>& sign) {
-  if (!path.ends_with(".fsc")) return Status(StatusCode::invalid_argument, "the name of a package must end in .fsc");
+// The parts of a package, in order.
+struct Written {
+  std::vector<std::byte> head;
+  std::vector<NewSection> sections;
+  std::vector<EngineStats> stats;
+};
+
+Result<Written> make_parts(const Model& model, std::span<const std::string> names, const Options& options,
+                           const std::optional<SigningKey>& sign) {
   if (sign && !can_sign()) return sign_digest({}, *sign).status();
   if (names.empty()) return Status(StatusCode::invalid_argument, "a package needs at least one target");
   std::vector<Target> targets;
@@ -177,8 +183,24 @@ Result<std::vector<EngineStats>> write(const Model& model, std::span<const std::
   content.sections.push_back({SectionKind::constants, 0, content.pool.take()});
   std::vector<std::byte> head = package_head(content.sections, host_threads({}));
   if (sign) FUSEC_TRY(sign_head(head, *sign));
-  FUSEC_TRY(write_file(path, head, content.sections));
-  return std::move(content.stats);
+  return Written{std::move(head), std::move(content.sections), std::move(content.stats)};
+}
+
+Result<std::vector<EngineStats>> write(const Model& model, std::span<const std::string> names, const std::string& path,
+                                       const Options& options, const std::optional<SigningKey>& sign) {
+  if (!path.ends_with(".fsc")) return Status(StatusCode::invalid_argument, "the name of a package must end in .fsc");
+  FUSEC_ASSIGN(Written written, make_parts(model, names, options, sign));
+  FUSEC_TRY(write_file(path, written.head, written.sections));
+  return std::move(written.stats);
+}
+
+Result<std::vector<std::byte>> join(const Model& model, std::span<const std::string> names, const Options& options,
+                                    const std::optional<SigningKey>& sign) {
+  FUSEC_ASSIGN(Written written, make_parts(model, names, options, sign));
+  std::vector<std::byte> bytes = std::move(written.head);
+  for (const NewSection& section : written.sections)
+    bytes.insert(bytes.end(), section.bytes.begin(), section.bytes.end());
+  return bytes;
 }
 
 }  // namespace
@@ -197,6 +219,12 @@ namespace fusec {
 Status write_package(const Model& model, std::span<const std::string> targets, const std::string& path,
                      const Options& options, const std::optional<SigningKey>& sign) noexcept {
   return runtime::write_package(model, targets, path, options, sign).status();
+}
+
+Result<std::vector<std::byte>> package_bytes(const Model& model, std::span<const std::string> targets,
+                                             const Options& options, const std::optional<SigningKey>& sign) noexcept {
+  return ir::guarded_with_note([&] { return runtime::join(model, targets, options, sign); },
+                               [] { return "while writing a package in memory"; });
 }
 
 }  // namespace fusec

@@ -89,6 +89,16 @@ Result<Engine> load_package(const Package& opened, const Options& options) {
   return Engine(std::shared_ptr<const EngineState>(std::move(state)));
 }
 
+Result<PackageFit> compute_fit(const Package& package, const std::string& device) {
+  Options options;
+  options.device = device;
+  FUSEC_ASSIGN(const Machine machine, open_machine(options));
+  const Manifest& manifest = package.state()->manifest;
+  const Result<uint32_t> target = pick_target(manifest, machine.target, {});
+  if (!target.ok()) return PackageFit::none;
+  return is_named(machine.target.name, manifest.targets[*target].target.name) ? PackageFit::best : PackageFit::other;
+}
+
 }  // namespace
 
 Result<uint32_t> pick_target(const Manifest& manifest, const Target& machine, const std::string& wanted) {
@@ -113,6 +123,10 @@ Result<uint32_t> pick_target(const Manifest& manifest, const Target& machine, co
 }  // namespace fusec::runtime
 
 namespace fusec {
+
+Result<PackageFit> package_fit(const Package& package, const std::string& device) noexcept {
+  return ir::guarded([&] { return runtime::compute_fit(package, device); });
+}
 
 Result<Engine> Engine::load(const Package& package, const Options& options) noexcept {
   return ir::guarded_with_note([&] { return runtime::load_package(package, options); },

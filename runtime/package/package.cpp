@@ -209,6 +209,19 @@ Result<Package> Package::open(const std::string& path, const PackageOptions& opt
                                [&] { return fmt::format("while opening package '{}'", path); });
 }
 
+Result<Package> Package::read(std::span<const std::byte> bytes, const PackageOptions& options) noexcept {
+  return ir::guarded_with_note(
+      [&]() -> Result<Package> {
+        if (!options.trust && !options.verify_key) {
+          return Status(StatusCode::invalid_argument,
+                        "a package is a program, and nothing tells whose bytes in memory are: set trust if you trust "
+                        "where they come from, or verify_key to have their signature checked");
+        }
+        return runtime::package_of_bytes(bytes, options);
+      },
+      [] { return "while opening a package in memory"; });
+}
+
 const PackageInfo& Package::info() const { return state_->info; }
 const Model& Package::model() const { return state_->manifest.model; }
 

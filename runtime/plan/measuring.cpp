@@ -149,11 +149,17 @@ class LayerMeasuring {
   bool is_new_ = false;
 };
 
-// Those that lack measurements, by decreasing amount.
-std::vector<std::size_t> order_of_measuring(const std::vector<MeasuredWork>& works) {
+// Those of the shard that lack measurements, by decreasing amount. elsewhere: grows by those of other shards.
+std::vector<std::size_t> order_of_measuring(const std::vector<MeasuredWork>& works, const Shard& shard,
+                                            int64_t& elsewhere) {
   std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < works.size(); ++i)
-    if (!is_complete(works[i].layer.rows)) order.push_back(i);
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    if (is_complete(works[i].layer.rows)) continue;
+    if (shard.has(works[i].layer.call))
+      order.push_back(i);
+    else
+      ++elsewhere;
+  }
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return works[a].amount > works[b].amount; });
   return order;
@@ -169,8 +175,11 @@ Result<TuneReport> measure_all(std::vector<MeasuredWork> works, Tuning& tuning, 
                                const TuneProgress& progress) {
   const Clock::time_point start = Clock::now();
   TuneReport report;
-  for (const MeasuredWork& work : works) report.reused += static_cast<int64_t>(work.layer.rows.size());
-  const std::vector<std::size_t> order = order_of_measuring(works);
+  for (const MeasuredWork& work : works) {
+    report.reused += std::count_if(work.layer.rows.begin(), work.layer.rows.end(),
+                                   [](const TuningRow& row) { return row.library != kWholeModel; });
+  }
+  const std::vector<std::size_t> order = order_of_measuring(works, limits.shard, report.elsewhere);
   for (std::size_t done = 0; done < order.size() && report.finished; ++done) {
     MeasuredWork& work = works[order[done]];
     if (progress) progress(done, order.size(), work.layer);

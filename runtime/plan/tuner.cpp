@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "ir/support/hash.h"
 #include "runtime/plan/bind.h"
 #include "runtime/plan/measuring.h"
 #include "runtime/tuning/timed_call.h"
@@ -131,6 +132,8 @@ bool keeps_constants_cached(const ir::Program& program, const ResolvedProgram& r
   }
   return constants + 2 * largest <= static_cast<double>(tuning.cache_bytes());
 }
+
+bool Shard::has(const std::string& call) const { return ir::hash64(call) % count == index; }
 
 TuneTotals totals(const TuneReport& report) {
   TuneTotals out;

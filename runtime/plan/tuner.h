@@ -18,10 +18,17 @@ bool is_tuned(const ir::LibraryStep& step);
 // largest step fit in it.
 bool keeps_constants_cached(const ir::Program& program, const ResolvedProgram& resolved, const Tuning& tuning);
 
+// One of `count` parts of the work, which several processes share. Each call belongs to one part, the same everywhere.
+struct Shard {
+  uint64_t index = 0, count = 1;
+  bool has(const std::string& call) const;
+};
+
 struct TuneLimits {
   double seconds = 0;  // no algorithm is begun after so many; 0: no limit
   bool quick = false;  // fewer runs of each
   bool again = false;  // also what is known
+  Shard shard = {};
 };
 
 // Equal calls of a plan, measured once.
@@ -35,6 +42,7 @@ struct TunedLayer {
 struct TuneReport {
   std::vector<TunedLayer> layers;                // in order of execution
   int64_t measured = 0, reused = 0, failed = 0;  // algorithms: timed here, known before, tried here in vain
+  int64_t elsewhere = 0;                         // layers that are left to other shards
   double seconds = 0;
   bool finished = true;  // false: the time was up
 };

@@ -38,6 +38,14 @@ class Runner {
   // On the caller's stream, without waiting.
   virtual Status run_async(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs,
                            void* stream) = 0;
+  // Whether a capture of the caller is under way on this stream.
+  virtual Result<bool> is_capturing(void* /*stream*/) const { return false; }
+  // Adds a run to that capture: no allocation, no waiting, no graph of our own and no event from outside. What the
+  // captured launches use stays where it is until the Runner ends. invalid_argument where a tensor would have to be
+  // copied or made.
+  virtual Status record(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) {
+    return run_async(state, inputs, outputs, stream);
+  }
   // Does what can be done once for runs with these tensors.
   virtual Status bind(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs) = 0;
   virtual int64_t arena_bytes() const = 0;

@@ -33,6 +33,7 @@ struct Session::Impl {
   Impl(const Engine& e, std::unique_ptr<runtime::Runner> r) : engine(e), runner(std::move(r)) {}
 
   std::size_t outputs() const { return engine.outputs().size(); }
+  Ready* find(std::span<const Tensor> inputs);  // null: these shapes are not ready
   Result<Ready*> ready(std::span<const Tensor> inputs, int most_threads = INT_MAX);
   Result<Ready*> make_ready(std::span<const TensorShape> shapes, int most_threads = INT_MAX);
   void take_successor(Ready& entry);
@@ -99,7 +100,7 @@ Result<Session::Impl::Ready*> Session::Impl::make_ready(std::span<const TensorSh
   return &entries.back();
 }
 
-Result<Session::Impl::Ready*> Session::Impl::ready(std::span<const Tensor> inputs, int most_threads) {
+Session::Impl::Ready* Session::Impl::find(std::span<const Tensor> inputs) {
   key.clear();
   for (const Tensor& t : inputs) {
     key.push_back(t.rank());
@@ -108,8 +109,15 @@ Result<Session::Impl::Ready*> Session::Impl::ready(std::span<const Tensor> input
   for (Ready& entry : entries) {
     if (entry.key != key) continue;
     entry.used = ++clock;
-    take_successor(entry);
     return &entry;
+  }
+  return nullptr;
+}
+
+Result<Session::Impl::Ready*> Session::Impl::ready(std::span<const Tensor> inputs, int most_threads) {
+  if (Ready* const entry = find(inputs)) {
+    take_successor(*entry);
+    return entry;
   }
   std::vector<TensorShape> shapes;
   for (const Tensor& t : inputs) shapes.push_back(t.shape());
@@ -144,6 +152,16 @@ Status Session::Impl::run(std::span<const Tensor> inputs, std::span<Tensor> outp
 
 Status Session::Impl::run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) {
   FUSEC_TRY(check(inputs, outputs));
+  FUSEC_ASSIGN(const bool captures, runner->is_capturing(stream));
+  if (captures) {
+    Ready* const entry = find(inputs);
+    if (entry == nullptr) {
+      return Status(StatusCode::invalid_argument,
+                    "the stream is being captured, and this session has not seen these input shapes; prepare or run "
+                    "them before the capture");
+    }
+    return runner->record(*entry->state, inputs, outputs, stream);
+  }
   FUSEC_ASSIGN(Ready* const entry, ready(inputs));
   FUSEC_TRY(runner->run_async(*entry->state, inputs, outputs, stream));
   ++runs;

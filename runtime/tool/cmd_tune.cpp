@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements `fusec tune`: compiles a model, measures the algorithms of its convolutions and matmuls and the candidates
 // of its generated kernels with the tuners, and stores the times in the tuning database. The Engine is compiled with
-// Strategy::heuristic, because it only serves to list the calls; the kernels come from a Program of their own, for
-// which select knows no times.
+// Strategy::heuristic, because it only serves to list the calls and to run the model; the kernels come from a Program
+// of their own, for which select knows no times.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,18 +10,21 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include "fusec/device.h"
 #include "runtime/engine/child_timer.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/kernel_tuner.h"
+#include "runtime/engine/model_check.h"
 #include "runtime/plan/state.h"
 #include "runtime/plan/tuner.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/common.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/model_file.h"
+#include "runtime/tool/shard.h"
 #include "runtime/tool/tuning_file.h"
 
 namespace fusec::tool {
@@ -39,6 +42,7 @@ constexpr std::size_t kOriginWidth = 32, kCallWidth = 64, kChoiceWidth = 44;
 struct TuneFlags : ModelFlags {
   std::string batch;
   std::vector<std::string> merge;
+  std::string shard;
   double time_limit = 0;
   bool quick = false, again = false, isolated = false, serve = false;
   TuningFileFlags file;
@@ -48,6 +52,7 @@ struct TuneFlags : ModelFlags {
 struct TunedShapes {
   Symbols symbols;
   TuneReport report, kernels;
+  runtime::ModelCheck check;
 };
 
 // What the kernels of a model are tuned with.
@@ -105,7 +110,7 @@ Json make_json(const TunedLayer& layer, const Symbols& symbols) {
 }
 
 struct Summed {
-  int64_t measured = 0, reused = 0, failed = 0;
+  int64_t measured = 0, reused = 0, failed = 0, elsewhere = 0;
   double seconds = 0, heuristic_us = 0, tuned_us = 0, spread = 0;
   bool finished = true;
   double logs = 0;       // of tuned time / first choice's time
@@ -118,6 +123,7 @@ Summed sum_reports(const std::vector<TunedShapes>& all, TuneReport TunedShapes::
   for (const TunedShapes& one : all) {
     const TuneReport& report = one.*which;
     sum.measured += report.measured, sum.reused += report.reused, sum.failed += report.failed;
+    sum.elsewhere += report.elsewhere;
     sum.seconds += report.seconds;
     sum.finished = sum.finished && report.finished;
     sum.spread = std::max(sum.spread, runtime::typical_spread(report));
@@ -140,6 +146,11 @@ Json make_json(const std::vector<TunedShapes>& all, TuneReport TunedShapes::*whi
   return list;
 }
 
+Json make_json(const runtime::ModelCheck& check, const Symbols& symbols) {
+  return {{"symbols", symbols},   {"default_us", check.default_us}, {"tuned_us", check.tuned_us},
+          {"tried", check.tried}, {"refused", check.refused},       {"seconds", check.seconds}};
+}
+
 void print_json(const Engine& engine, const std::vector<TunedShapes>& all, int64_t merged,
                 const std::string& database) {
   const Summed sum = sum_reports(all, &TunedShapes::report), kernels = sum_reports(all, &TunedShapes::kernels);
@@ -149,12 +160,15 @@ void print_json(const Engine& engine, const std::vector<TunedShapes>& all, int64
                {"measured", sum.measured},
                {"reused", sum.reused},
                {"failed", sum.failed},
+               {"elsewhere", sum.elsewhere + kernels.elsewhere},
                {"seconds", sum.seconds},
                {"finished", sum.finished},
                {"heuristic_us", sum.heuristic_us},
                {"tuned_us", sum.tuned_us},
                {"spread", sum.spread},
                {"scope", engine.state()->tuning().scope()}};
+  json["model"] = Json::array();
+  for (const TunedShapes& one : all) json["model"].push_back(make_json(one.check, one.symbols));
   json["layers"] = make_json(all, &TunedShapes::report);
   json["kernels"] = {{"measured", kernels.measured},
                      {"reused", kernels.reused},
@@ -198,9 +212,23 @@ void print_report(const Engine& engine, const std::vector<TunedShapes>& all, int
       "{}; {} measured, {} reused, {} failed, {} merged; {:.1f} s{}", runs_on(engine), sum.measured + kernels.measured,
       sum.reused + kernels.reused, sum.failed + kernels.failed, merged, sum.seconds + kernels.seconds,
       sum.finished && kernels.finished ? "" : "; the time was up, another `fusec tune` goes on from here"));
+  if (const int64_t elsewhere = sum.elsewhere + kernels.elsewhere; elsewhere > 0) {
+    print_text(
+        fmt::format("calls and kernels left to other shards: {}; when all are done: fusec tune --merge their "
+                    "databases, and once more without --shard, which tries the whole model",
+                    elsewhere));
+  }
   print_text(fmt::format(
       "convolutions and matrix products: {:.1f} us by the default algorithms, {:.1f} us by the fastest ({:+.1f}%)",
       sum.heuristic_us, sum.tuned_us, sum.heuristic_us > 0 ? 100 * (sum.tuned_us / sum.heuristic_us - 1) : 0.0));
+  for (const TunedShapes& one : all) {
+    if (one.check.tried == 0) continue;
+    print_text(
+        fmt::format("runs of the model{}: {:.1f} us by the default algorithms, {:.1f} us with what is new; of {} tried "
+                    "in it, {} left to the default algorithm",
+                    one.symbols.empty() ? "" : ", " + symbols_text(one.symbols), one.check.default_us,
+                    one.check.tuned_us, one.check.tried, one.check.refused));
+  }
   print_text(
       fmt::format("generated kernels with several candidates: {:.1f} us by the first choice, {:.1f} us by the "
                   "fastest ({:+.1f}%, geometric mean {:+.1f}%)",
@@ -275,8 +303,9 @@ Result<std::unique_ptr<KernelTuning>> prepare_kernels(const Model& model, const 
   return out;
 }
 
-Result<TunedShapes> tune_shapes(const Engine& engine, KernelTuning& kernels, const Loaded& loaded,
-                                const TuneFlags& flags, int64_t batch, double seconds) {
+Result<TunedShapes> tune_shapes(const Engine& engine, runtime::Tuning& tuning, KernelTuning& kernels,
+                                const Loaded& loaded, const TuneFlags& flags, const runtime::Shard& shard,
+                                int64_t batch, double seconds) {
   TunedShapes out;
   FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
   FUSEC_ASSIGN(out.symbols, solve_symbols(loaded.model, request, batch));
@@ -285,14 +314,20 @@ Result<TunedShapes> tune_shapes(const Engine& engine, KernelTuning& kernels, con
   FUSEC_ASSIGN(const runtime::Bindings bindings, runtime::bind_symbols(state.program(), shapes));
   FUSEC_ASSIGN(const runtime::ResolvedProgram resolved, runtime::resolve(state.program(), bindings));
   TuningBar bar;
-  FUSEC_ASSIGN(out.report, runtime::tune(*state.loaded, resolved, state.threads, state.tuning(),
-                                         {seconds, flags.quick, flags.again},
-                                         [&](std::size_t done, std::size_t all, const TunedLayer& layer) {
-                                           bar.show(done, all, layer.origin);
-                                         }));
-  const double left = seconds > 0 ? std::max(seconds - out.report.seconds, 1e-9) : 0;
+  FUSEC_ASSIGN(out.report,
+               runtime::tune(*state.loaded, resolved, state.threads, tuning, {seconds, flags.quick, flags.again, shard},
+                             [&](std::size_t done, std::size_t all, const TunedLayer& layer) {
+                               bar.show(done, all, layer.origin);
+                             }));
+  const auto left = [&](double spent) { return seconds > 0 ? std::max(seconds - spent, 1e-9) : 0; };
+  if (shard.count == 1) {  // a part of the picks says little of the whole model
+    FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(loaded.model, request, out.symbols));
+    FUSEC_ASSIGN(out.check,
+                 runtime::check_in_model(state, bindings, inputs, tuning, left(out.report.seconds), out.report));
+    out.report.seconds += out.check.seconds;
+  }
   FUSEC_ASSIGN(out.kernels, runtime::tune_kernels(kernels.program, bindings, *kernels.timer, *kernels.tuning,
-                                                  {left, flags.quick, flags.again},
+                                                  {left(out.report.seconds), flags.quick, flags.again, shard},
                                                   [&](std::size_t done, std::size_t all, const TunedLayer& layer) {
                                                     bar.show(done, all, layer.origin);
                                                   }));
@@ -319,9 +354,15 @@ Result<bool> tune(const TuneFlags& flags) {
   }
   if (!(flags.time_limit >= 0))
     return Status(StatusCode::invalid_argument, "--time-limit is a number of seconds, 0 for none");
+  runtime::Shard shard;
+  if (!flags.shard.empty()) {
+    FUSEC_ASSIGN(shard, parse_shard(flags.shard, [](const char* name) { return std::getenv(name); }));
+  }
   FUSEC_ASSIGN(Options options, parse_options(flags));
   if (options.batch_invariant)
     return Status(StatusCode::invalid_argument, "tune: --batch-invariant looks at no measured times");
+  Options picking = options;
+  picking.strategy = Strategy::cached;
   options.strategy = Strategy::heuristic;  // of the engine, which is only a list of calls here
   FUSEC_ASSIGN(const int64_t merged, merge_databases(flags, options));
   const std::string database = runtime::tuning_path(options);
@@ -341,12 +382,16 @@ Result<bool> tune(const TuneFlags& flags) {
   FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
   tell_engine(engine, flags);
   FUSEC_ASSIGN(const std::unique_ptr<KernelTuning> kernels, prepare_kernels(loaded.model, flags));
+  const runtime::EngineState& state = *engine.state();
+  runtime::Tuning tuning(picking, state.target, *state.loaded, state.threads);
+  if (shard.count > 1 && !database.empty())  // to be merged, also where this part is empty
+    FUSEC_TRY(TuningDatabase::open_to_write(database, runtime::make_warn(options)).status());
   std::vector<TunedShapes> all;
   double spent = 0;
   for (const int64_t batch : batches) {
     // When the limit is used up, measured times of the remaining batches are still shown.
     const double left = flags.time_limit > 0 ? std::max(flags.time_limit - spent, 1e-9) : 0;
-    FUSEC_ASSIGN(TunedShapes one, tune_shapes(engine, *kernels, loaded, flags, batch, left));
+    FUSEC_ASSIGN(TunedShapes one, tune_shapes(engine, tuning, *kernels, loaded, flags, shard, batch, left));
     spent += one.report.seconds + one.kernels.seconds;
     all.push_back(std::move(one));
   }
@@ -369,6 +414,7 @@ Command tune_command() {
       "  fusec tune model.onnx --random-weights 1\n"
       "  fusec tune model.onnx --batch 1,8,32 --time-limit 300     stops after 5 minutes; run it again to go on\n"
       "  fusec tune model.onnx --quick --json                      fewer runs of each algorithm\n"
+      "  mpirun -n 4 sh -c 'fusec tune model.onnx --shard auto --tuning-db part$OMPI_COMM_WORLD_RANK.sqlite'\n"
       "  fusec tune --merge other.sqlite                           takes over times of an equal machine\n"
       "  fusec tune --list -v --only sm_90                         what is known, of one kind of GPU\n"
       "  fusec tune --export times.sqlite                          a copy to --merge on an equal machine\n"
@@ -386,6 +432,9 @@ Command tune_command() {
         f.flag("--isolated", flags->isolated,
                "time candidates of generated kernels in a process of their own, as is done for a GPU");
         f.flag("--serve-candidates", flags->serve, "be that process: answer requests from stdin");
+        f.option("--shard", flags->shard,
+                 "I/N: measure only part I (0 to N-1) of N, as each of N processes does; auto or auto/N: the part that "
+                 "mpirun, srun, torchrun or a Kubernetes job gives this process");
         f.option("--merge", flags->merge, "FILE: first takes over the rows of another database; may be given again");
         f.flag("--list", flags->file.list, "show the database in place of measuring; -v: every call");
         f.option("--export", flags->file.export_to, "FILE: write a copy of the database, which must be new");

@@ -17,7 +17,25 @@ namespace {
 constexpr double kWorthwhile = 0.97;  // of the time of the libraries' default algorithm; what is closer is noise
 
 bool is_worthwhile(const TuningRow& row, const TuningRow* by_default) {
-  return !row.failed() && (by_default == nullptr || row.median_us < kWorthwhile * by_default->median_us);
+  return !row.failed() && row.library != kWholeModel &&
+         (by_default == nullptr || row.median_us < kWorthwhile * by_default->median_us);
+}
+
+const TuningRow* fastest_alone(const std::vector<TuningRow>& rows) {
+  const TuningRow* const by_default = default_row(rows);
+  const TuningRow* best = by_default;
+  for (const TuningRow& row : rows) {
+    if (is_worthwhile(row, by_default) && (best == nullptr || row.median_us < best->median_us)) best = &row;
+  }
+  return best;
+}
+
+// Null: no model was run with this one.
+const TuningRow* model_row(const std::vector<TuningRow>& rows, const TuningRow& pick) {
+  const std::string name = name_pick(pick);
+  const auto it = std::find_if(rows.begin(), rows.end(),
+                               [&](const TuningRow& r) { return r.library == kWholeModel && r.algorithm == name; });
+  return it == rows.end() ? nullptr : &*it;
 }
 
 }  // namespace
@@ -29,18 +47,27 @@ const TuningRow* default_row(const std::vector<TuningRow>& rows) {
 }
 
 const TuningRow* best_row(const std::vector<TuningRow>& rows) {
-  const TuningRow* const by_default = default_row(rows);
-  const TuningRow* best = by_default;
-  for (const TuningRow& row : rows) {
-    if (is_worthwhile(row, by_default) && (best == nullptr || row.median_us < best->median_us)) best = &row;
-  }
-  return best;
+  const TuningRow* const best = fastest_alone(rows);
+  if (best == nullptr) return nullptr;
+  const TuningRow* const in_model = model_row(rows, *best);
+  return in_model != nullptr && in_model->failed() ? default_row(rows) : best;
+}
+
+std::string name_pick(const TuningRow& row) { return row.library + " " + row.algorithm; }
+
+const TuningRow* untried_pick(const std::vector<TuningRow>& rows) {
+  const TuningRow* const best = fastest_alone(rows);
+  if (best == nullptr || best->is_default || default_row(rows) == nullptr) return nullptr;
+  return model_row(rows, *best) == nullptr ? best : nullptr;
 }
 
 bool is_complete(const std::vector<TuningRow>& rows) {
-  int64_t listed = 1;
-  for (const TuningRow& row : rows) listed = std::max(listed, row.listed);
-  return static_cast<int64_t>(rows.size()) >= listed;
+  int64_t listed = 1, measured = 0;
+  for (const TuningRow& row : rows) {
+    listed = std::max(listed, row.listed);
+    measured += row.library != kWholeModel;
+  }
+  return measured >= listed;
 }
 
 Tuning::Tuning(const Options& options, const Target& target, const LoadedProgram& loaded, int threads)
@@ -126,6 +153,8 @@ std::vector<TuningPick> Tuning::picks(const std::string& call) {
   std::vector<TuningRow> known = rows(call);
   std::erase_if(known, [&](const TuningRow& row) { return row.workspace > workspace_limit(); });
   const TuningRow* const by_default = default_row(known);
+  const bool is_tried = tried_.contains(call);
+  if (is_tried ? !taken_.contains(call) : best_row(known) == by_default) return {};
   std::vector<const TuningRow*> better;
   for (const TuningRow& row : known) {
     if (is_worthwhile(row, by_default) && &row != by_default) better.push_back(&row);
@@ -135,6 +164,11 @@ std::vector<TuningPick> Tuning::picks(const std::string& call) {
   std::vector<TuningPick> out;
   for (const TuningRow* row : better) out.push_back({row->library, row->algorithm});
   return out;
+}
+
+void Tuning::set_trial(std::set<std::string> calls, std::set<std::string> taken) {
+  tried_ = std::move(calls);
+  taken_ = std::move(taken);
 }
 
 TuningDatabase* Tuning::writer() {

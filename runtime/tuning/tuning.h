@@ -6,7 +6,9 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fusec/options.h"
@@ -35,9 +37,18 @@ struct TuningPick {
 };
 
 // The row of what the libraries take by themselves, and the one to take: the fastest, if it is faster than that by more
-// than noise; null: none was measured.
+// than noise, and if no run of a whole model was slower with it; null: none was measured.
 const TuningRow* default_row(const std::vector<TuningRow>& rows);
 const TuningRow* best_row(const std::vector<TuningRow>& rows);
+
+// The library in rows of whole models: `algorithm` was the fastest alone, and the row has the time of a run of a model
+// with it, or, as a failure, that the model was slower.
+inline constexpr const char* kWholeModel = "model";
+// The library and the algorithm of a row, as rows of whole models name them.
+std::string name_pick(const TuningRow& row);
+// What is to be tried in whole models: the fastest alone, where that is not what the libraries take by themselves and
+// no model has been run with it; null: nothing.
+const TuningRow* untried_pick(const std::vector<TuningRow>& rows);
 // Whether every algorithm that was listed has a row.
 bool is_complete(const std::vector<TuningRow>& rows);
 
@@ -65,6 +76,9 @@ class Tuning {
   // What to try before the libraries decide, fastest first: empty by strategy, where nothing is known within the
   // workspace limit, and where nothing is worth leaving what the libraries take by themselves.
   std::vector<TuningPick> picks(const std::string& call);
+  // Until it is called again, picks() answers for these calls what was the fastest alone, or nothing for those that are
+  // not in `taken`, whatever rows of whole models say. Not while plans are bound.
+  void set_trial(std::set<std::string> calls, std::set<std::string> taken);
   // Remembers the rows and stores them; each has scope() and is on disk by itself.
   void add(const std::vector<TuningRow>& rows);
   // Says, once, that a library has no such algorithm any more.
@@ -86,6 +100,7 @@ class Tuning {
   std::string scope_;  // empty: not asked for yet
   bool loaded_ = false, warned_ = false, noted_ = false, unwritable_ = false;
   std::map<std::string, std::vector<TuningRow>> known_;  // by call
+  std::set<std::string> tried_, taken_;                  // calls, by set_trial
   std::unique_ptr<TuningDatabase> writer_;
 };
 

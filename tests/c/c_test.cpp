@@ -47,6 +47,9 @@ std::vector<Misuse> misuses(Fixture& f) {
   static fusec_model* new_model;
   static fusec_engine* new_engine;
   static fusec_session* new_session;
+  static void* memory;
+  static size_t size;
+  static int fit;
   static fusec_value value, x;
   x = f.value;
   static int64_t extents[2] = {1, 2};
@@ -87,6 +90,9 @@ std::vector<Misuse> misuses(Fixture& f) {
       M(fusec_model_load_onnx_bytes, "constants", "x", 1, targets, nullptr, 1, o, &new_model),
       M(fusec_model_load_onnx_bytes, "options", "x", 1, nullptr, nullptr, 0, wo, &new_model),
       M(fusec_model_load_onnx_bytes, "out", "x", 1, nullptr, nullptr, 0, o, nullptr),
+      M(fusec_onnx_support_json, "bytes", nullptr, 1, o, &text),
+      M(fusec_onnx_support_json, "options", "x", 1, wo, &text),
+      M(fusec_onnx_support_json, "out", "x", 1, o, nullptr),
       M(fusec_model_io_json, "model", nullptr, &text),
       M(fusec_model_io_json, "model", wm, &text),
       M(fusec_model_io_json, "out", m, nullptr),
@@ -96,6 +102,13 @@ std::vector<Misuse> misuses(Fixture& f) {
       M(fusec_compile_package, "targets[0]", m, nulls, 1, "x.fsc", o),
       M(fusec_compile_package, "path", m, targets, 1, nullptr, o),
       M(fusec_compile_package, "options", m, targets, 1, "x.fsc", wo),
+      M(fusec_compile_package_bytes, "model", nullptr, targets, 1, o, &memory, &size),
+      M(fusec_compile_package_bytes, "model", wm, targets, 1, o, &memory, &size),
+      M(fusec_compile_package_bytes, "targets", m, nullptr, 1, o, &memory, &size),
+      M(fusec_compile_package_bytes, "targets[0]", m, nulls, 1, o, &memory, &size),
+      M(fusec_compile_package_bytes, "options", m, targets, 1, wo, &memory, &size),
+      M(fusec_compile_package_bytes, "bytes", m, targets, 1, o, nullptr, &size),
+      M(fusec_compile_package_bytes, "size", m, targets, 1, o, &memory, nullptr),
       M(fusec_builder_new, "out", nullptr),
       M(fusec_builder_input, "builder", nullptr, "y", "f32", "[]", &value),
       M(fusec_builder_input, "builder", wb, "y", "f32", "[]", &value),
@@ -143,6 +156,12 @@ std::vector<Misuse> misuses(Fixture& f) {
       M(fusec_engine_load, "path", nullptr, o, &new_engine),
       M(fusec_engine_load, "options", "x.fsc", wo, &new_engine),
       M(fusec_engine_load, "out", "x.fsc", o, nullptr),
+      M(fusec_engine_load_bytes, "bytes", nullptr, 1, o, &new_engine),
+      M(fusec_engine_load_bytes, "options", "x", 1, wo, &new_engine),
+      M(fusec_engine_load_bytes, "out", "x", 1, o, nullptr),
+      M(fusec_package_fit, "bytes", nullptr, 1, o, &fit),
+      M(fusec_package_fit, "options", "x", 1, wo, &fit),
+      M(fusec_package_fit, "out", "x", 1, o, nullptr),
       M(fusec_engine_io_json, "engine", nullptr, &text),
       M(fusec_engine_io_json, "engine", we, &text),
       M(fusec_engine_io_json, "out", e, nullptr),
@@ -281,6 +300,10 @@ TEST(CInterface, lists_devices_keys_and_ops) {
 
 TEST(CInterface, sets_symbols_and_constants_of_onnx_models) {
   const std::string path = "samples/digits/digits.onnx";
+  const std::string file = read_file(path);
+  const Json support = read_json(fusec_onnx_support_json, file.data(), file.size(), nullptr);
+  ASSERT_GE(support.size(), 4u);
+  for (const Json& node : support) EXPECT_TRUE(node["supported"]) << node;
   const auto options = make<fusec_options>(fusec_options_new);
   EXPECT_OK(fusec_options_set(options.get(), "fix", "N=3"));
   const auto three = make<fusec_model>(fusec_model_load_onnx, path.c_str(), options.get());

@@ -131,6 +131,15 @@ static void run_rows(fusec_engine* engine) {
   fusec_session_free(session);
 }
 
+static size_t file_size(const char* path) {
+  FILE* file = fopen(path, "rb");
+  long size;
+  CHECK(file != NULL && fseek(file, 0, SEEK_END) == 0);
+  size = ftell(file);
+  CHECK(size > 0 && fclose(file) == 0);
+  return (size_t)size;
+}
+
 static void from_builder(const char* folder) {
   const char* const targets[1] = {"cpu:native"};
   char path[1024], *text;
@@ -140,7 +149,9 @@ static void from_builder(const char* folder) {
   const char* name;
   fusec_dtype dtype;
   int32_t rank;
-  size_t inputs, outputs;
+  size_t inputs, outputs, size;
+  void* bytes;
+  int fit;
 
   OK(fusec_options_new(&options));
   OK(fusec_options_set(options, "threads", "1"));
@@ -158,8 +169,17 @@ static void from_builder(const char* folder) {
 
   snprintf(path, sizeof path, "%s/embed.fsc", folder);
   OK(fusec_compile_package(model, targets, 1, path, options));
+  OK(fusec_compile_package_bytes(model, targets, 1, options, &bytes, &size));
+  CHECK(size == file_size(path));
   fusec_model_free(model);
+  REFUSED(fusec_engine_load_bytes(bytes, size, options, &engine), FUSEC_INVALID_ARGUMENT, "trust");
   OK(fusec_options_set(options, "trust", "true"));
+  OK(fusec_package_fit(bytes, size, options, &fit));
+  CHECK(fit == FUSEC_FIT_BEST);
+  OK(fusec_engine_load_bytes(bytes, size, options, &engine));
+  fusec_free(bytes); /* the engine has a copy */
+  run_rows(engine);
+  fusec_engine_free(engine);
   OK(fusec_engine_load(path, options, &engine));
   OK(fusec_engine_io_json(engine, &text));
   HAS(text, "\"device\":\"cpu\"");

@@ -50,6 +50,15 @@ class Packages(TestCase):
         with self.assertRaisesRegex(fusec.InvalidArgument, "has no model"):
             loaded.save(path)
 
+    def test_bytes_of_a_package(self):
+        path = self.folder() / "digits.fsc"
+        fusec.compile(DIGITS / "digits.onnx").save(path)
+        data = path.read_bytes()
+        with self.assertRaisesRegex(fusec.InvalidArgument, "set trust"):
+            fusec.load(data)
+        for form in (data, bytearray(data), memoryview(data)):
+            self.assertEqual(fusec.load(form, trust=True)(digits()[0][:3]).shape, (3, 10))
+
     def test_model_for_several_targets(self):
         path = self.folder() / "digits.fsc"
         fusec.Model.load_onnx(DIGITS / "digits.onnx").save(path, targets=["cpu:x86-64-v2", "cpu:native"])

@@ -373,6 +373,11 @@ void fill_graphs(runtime::cuda::Driver& d) {
     captured_here = &s;
     return CUDA_SUCCESS;
   };
+  d.cuStreamIsCapturing = [](CUstream stream, CUstreamCaptureStatus* status) {
+    FAKE_ENTER("cuStreamIsCapturing")
+    *status = impl().stream(stream).capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+  };
   d.cuStreamEndCapture = [](CUstream stream, CUgraph* graph) {
     const std::lock_guard lock(mutex);
     FakeStream& s = impl().stream(stream);

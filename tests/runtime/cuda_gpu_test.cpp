@@ -13,6 +13,7 @@
 #include "runtime/device/cuda/handles.h"
 #include "runtime/plan/state.h"
 #include "runtime/run/cuda/link.h"
+#include "tests/runtime/callers_graph.h"
 #include "tests/runtime/programs.h"
 
 namespace fusec::cuda_gpu_test {
@@ -184,6 +185,27 @@ TEST_F(Gpu, StreamsOfTheCallerTakeTurns) {
                    });
                  }).ok());
     for (const Tensor& y : ys) EXPECT_EQ(copy_values(y), iota(4096, 8));
+  }
+}
+
+TEST_F(Gpu, ARunBecomesAPartOfTheCallersGraph) {
+  Session session = *Session::create(*chain(20));
+  Tensor x = on_gpu(iota(64)), y = on_gpu(std::vector<float>(64));
+  ASSERT_TRUE(session.run(std::span(&x, 1), std::span(&y, 1)).ok());
+  ASSERT_TRUE(copy(host(std::vector<float>(64)), y).ok());
+  runtime_test::CallersGraph graph(CU_STREAM_CAPTURE_MODE_GLOBAL);
+  const Status recorded = session.run_async(std::span(&x, 1), std::span(&y, 1), graph.stream());
+  ASSERT_TRUE(recorded.ok()) << recorded.str();
+  ASSERT_EQ(graph.end(), CUDA_SUCCESS);
+  EXPECT_EQ(copy_values(y), std::vector<float>(64));
+  for (const float by : {0.0f, 7.0f}) {
+    ASSERT_TRUE(copy(host(iota(64, by)), x).ok());
+    ASSERT_EQ(graph.launch(), CUDA_SUCCESS);
+    ASSERT_EQ(graph.wait(), CUDA_SUCCESS);
+    EXPECT_EQ(copy_values(y), iota(64, by + 20));
+    const Tensor large = on_gpu(iota(100'000));  // moves the session's memory
+    Tensor out = on_gpu(std::vector<float>(100'000));
+    ASSERT_TRUE(session.run(std::span(&large, 1), std::span(&out, 1)).ok());
   }
 }
 

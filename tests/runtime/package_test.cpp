@@ -43,6 +43,43 @@ TEST_F(PackageTest, RunsAsTheModelDoes) {
   }
 }
 
+TEST_F(PackageTest, InMemoryItIsTheFile) {
+  const std::vector<std::string> targets = {"cpu:x86-64-v2", "cpu:native"};
+  ASSERT_TRUE(write(targets).ok());
+  const Result<std::vector<std::byte>> bytes = package_bytes(gather_model(), targets, options_);
+  ASSERT_TRUE(bytes.ok()) << bytes.status().str();
+  const std::vector<char> file = read_bytes(path());
+  ASSERT_EQ(bytes->size(), file.size());
+  EXPECT_EQ(std::memcmp(bytes->data(), file.data(), file.size()), 0);
+  PackageOptions trusting;
+  trusting.trust = true;
+  const Result<Package> package = Package::read(*bytes, trusting);
+  ASSERT_TRUE(package.ok()) << package.status().str();
+  const Result<Engine> loaded = Engine::load(*package, options_), compiled = Engine::compile(gather_model(), options_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().str();
+  expect_equal_runs(*loaded, *compiled);
+  EXPECT_THAT(Package::read(*bytes, {}).status().str(), AllOf(HasSubstr("nothing tells whose bytes in memory are"),
+                                                              HasSubstr("while opening a package in memory")));
+  std::vector<std::byte> damaged = *bytes;
+  damaged[damaged.size() / 2] ^= std::byte{1};
+  EXPECT_EQ(Package::read(damaged, trusting).status().code(), StatusCode::invalid_model);
+  EXPECT_EQ(Package::read({}, trusting).status().code(), StatusCode::invalid_model);
+}
+
+TEST_F(PackageTest, TellsHowWellItFits) {
+  const auto fit_of = [&](const std::vector<std::string>& targets) {
+    PackageOptions trusting;
+    trusting.trust = true;
+    return *package_fit(*Package::read(*package_bytes(gather_model(), targets, options_), trusting), "cpu");
+  };
+  EXPECT_EQ(fit_of({"cpu:native"}), PackageFit::best);
+  EXPECT_EQ(fit_of({"cuda:sm_80"}), PackageFit::none);
+  const std::string native = Engine::compile(gather_model(), options_)->target().name;
+  EXPECT_EQ(fit_of({"cpu:x86-64-v2", "cuda:sm_80"}), native == "x86-64-v2" ? PackageFit::best : PackageFit::other);
+  ASSERT_TRUE(write({"cpu:native"}).ok());
+  EXPECT_FALSE(package_fit(*Package::open(path()), "tpu").ok());
+}
+
 TEST_F(PackageTest, ConstantsAreUsedWhereTheyLie) {
   ASSERT_TRUE(write({"cpu:x86-64-v2", "cpu:native"}).ok());
   const Package package = *Package::open(path());

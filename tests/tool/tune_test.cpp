@@ -3,6 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
 #include "tests/tool/command.h"
 
 namespace fusec::tool_test {
@@ -62,6 +68,88 @@ TEST(Tune, ARunThatTunesMeasuresTheShapesAtHand) {
   EXPECT_GE(known.json()["kernels"]["reused"], 2) << known.out;
   const Outcome other = with({"tune", model, "--batch", "32", "--quick", "--json"});
   EXPECT_GE(other.json()["kernels"]["measured"], 2) << other.out;
+}
+
+// Four processes measure what one does, each call once.
+TEST(Tune, ShardsMeasureTheRowsOfOneProcess) {
+  const Workplace place;
+  std::string text = "graph @main(%x: f32[N, 32]) {\n";
+  for (int i = 0; i < 6; ++i) {  // six products of different sizes
+    const int from = i == 0 ? 32 : 16 * i + 32, to = 16 * (i + 1) + 32;
+    const std::string in = i == 0 ? "x" : std::to_string(3 * i - 1);
+    text += "  %" + std::to_string(3 * i) + " = constant f32[" + std::to_string(from) + ", " + std::to_string(to) +
+            "] {random 1}\n  %" + std::to_string(3 * i + 1) + " = matmul %" + in + ", %" + std::to_string(3 * i) +
+            " {transpose_a = 0, transpose_b = 0}: f32[N, " + std::to_string(to) + "]\n  %" + std::to_string(3 * i + 2) +
+            " = exp %" + std::to_string(3 * i + 1) + ": f32[N, " + std::to_string(to) + "]\n";
+  }
+  const std::string model = place.file("six.fir", text + "  return %17 as \"y\"\n}\n");
+  const auto tune = [&](const std::string& database, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"tune",     model, "--batch",   "8", "--quick",     "--json",
+                                          "--device", "cpu", "--threads", "1", "--tuning-db", place.path(database)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = place.fusec(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.json();
+  };
+  const auto rows = [&](const std::string& database) {
+    std::set<std::string> keys;
+    const json listed = place.fusec({"tune", "--list", "--json", "--tuning-db", place.path(database)}).json();
+    for (const json& row : listed["rows"]) {
+      if (row["library"] != "model")
+        keys.insert(row["call"].get<std::string>() + row["library"].get<std::string>() +
+                    row["choice"].get<std::string>());
+    }
+    return keys;
+  };
+  const json alone = tune("one.sqlite", {});
+  int64_t measured = 0;
+  std::vector<std::string> merges;
+  for (int i = 0; i < 4; ++i) {
+    const std::string name = "part" + std::to_string(i) + ".sqlite";
+    const json part = tune(name, {"--shard", std::to_string(i) + "/4"});
+    measured += part["measured"].get<int64_t>();
+    EXPECT_LT(part["measured"], alone["measured"]);
+    merges.insert(merges.end(), {"--merge", place.path(name)});
+  }
+  EXPECT_EQ(measured, alone["measured"]);
+  const json merged = tune("all.sqlite", merges);
+  EXPECT_EQ(merged["measured"], 0);
+  EXPECT_EQ(merged["elsewhere"], 0);
+  EXPECT_EQ(rows("all.sqlite"), rows("one.sqlite"));
+  EXPECT_THAT(place.fusec({"tune", model, "--shard", "4/4"}).err,
+              HasSubstr("there is no part 4 of 4: they are 0 to 3"));
+}
+
+// What a launcher says is shown by what it says wrong.
+TEST(Tune, AShardIsWhatTheLauncherSays) {
+  const Workplace place;
+  const std::string model = place.file("exp.fir", kPointwise);
+  struct Case {
+    std::string shard;
+    std::map<std::string, std::string> environment;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {"auto", {}, "no launcher says which process this is"},
+      {"auto", {{"FUSEC_SHARD", "9/4"}}, "there is no part 9 of 4"},
+      {"auto", {{"FUSEC_SHARD", "two"}}, "FUSEC_SHARD is 'two', and not I/N"},
+      {"auto", {{"OMPI_COMM_WORLD_RANK", "7"}, {"OMPI_COMM_WORLD_SIZE", "7"}}, "there is no part 7 of 7"},
+      {"auto", {{"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "2"}}, "there is no part 3 of 2"},
+      {"auto", {{"RANK", "3"}, {"WORLD_SIZE", "3"}}, "there is no part 3 of 3"},
+      {"auto", {{"JOB_COMPLETION_INDEX", "3"}}, "JOB_COMPLETION_INDEX says no number of processes; give auto/N"},
+      {"auto/3", {{"JOB_COMPLETION_INDEX", "5"}}, "there is no part 5 of 3"},
+      {"3", {}, "give I/N"},
+      {"0/0", {}, "give I/N"},
+      {"-1/4", {}, "give I/N"},
+      {"auto/", {{"RANK", "0"}}, "give I/N"},
+  };
+  for (const Case& c : cases) {
+    for (const auto& [name, value] : c.environment) setenv(name.c_str(), value.c_str(), 1);
+    const Outcome outcome = place.fusec({"tune", model, "--shard", c.shard});
+    for (const auto& [name, value] : c.environment) unsetenv(name.c_str());
+    EXPECT_EQ(outcome.code, 2) << c.shard;
+    EXPECT_THAT(outcome.err, HasSubstr("--shard " + c.shard + ": " + c.message));
+  }
 }
 
 TEST(Tune, CandidatesCanBeMeasuredInAProcessOfTheirOwn) {

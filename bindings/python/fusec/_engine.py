@@ -275,12 +275,16 @@ def compile(model, **options):
     return Engine(_library.Handle("engine", made), model, compiles)
 
 
-def load(path, **options):
-    """Loads the code of a package (.fsc) that fits the device of the options."""
+def load(package, **options):
+    """Loads the code of a package that fits the device of the options: of a file (.fsc), or of its bytes, which need trust=True or
+    verify_key=, because nothing tells whose they are."""
     compiles, loads = _options.split(options, "compile", "load")
     _cuda.prepare(compiles.get("device", ""))
     handle = _options.make({**compiles, **loads})
-    return Engine(_library.Handle("engine", _library.make("engine_load", os.fsencode(path), _options.value(handle))))
+    if isinstance(package, (bytes, bytearray, memoryview)):
+        data = bytes(package)
+        return Engine(_library.Handle("engine", _library.make("engine_load_bytes", data, len(data), _options.value(handle))))
+    return Engine(_library.Handle("engine", _library.make("engine_load", os.fsencode(package), _options.value(handle))))
 
 
 def devices():

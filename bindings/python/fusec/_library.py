@@ -8,7 +8,7 @@ from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_size_t, c_uint
 from . import _ending, _errors
 from ._structs import ManagedTensor, Tensor
 
-ABI_MAJOR, ABI_MINOR = 0, 1  # of fusec/c.h when this package was written
+ABI_MAJOR, ABI_MINOR = 0, 2  # of fusec/c.h when this package was written
 FILE = "libfusec-c.so.0"
 
 
@@ -84,6 +84,7 @@ _FUNCTIONS = {  # name: (result, parameters)
     "builder_finish": (_ERROR, [c_void_p, POINTER(c_void_p)]),
     "engine_compile": (_ERROR, [c_void_p, c_void_p, POINTER(c_void_p)]),
     "engine_load": (_ERROR, [c_char_p, c_void_p, POINTER(c_void_p)]),
+    "engine_load_bytes": (_ERROR, [c_void_p, c_size_t, c_void_p, POINTER(c_void_p)]),
     "engine_free": (None, [c_void_p]),
     "engine_io_json": (_ERROR, [c_void_p, _OUT_TEXT]),
     "engine_stats_json": (_ERROR, [c_void_p, _OUT_TEXT]),

@@ -21,6 +21,7 @@
 #include "compiler/import/onnx/functions.h"
 #include "compiler/import/onnx/ops.h"
 #include "compiler/import/onnx/proto.h"
+#include "compiler/import/onnx/scope.h"
 #include "compiler/import/onnx/symbols.h"
 #include "compiler/import/onnx/tensor.h"
 #include "ir/support/check.h"
@@ -36,44 +37,6 @@ using proto::NodeProto;
 
 constexpr std::size_t kMaxListedOps = 100;
 
-// A name is bound to a value, or to nullopt if an unsupported op makes it. Nodes that depend on nullopt are skipped, so
-// that one run finds all unsupported ops.
-using Binding = std::optional<Val>;
-
-// The meaning of names in the main graph, a subgraph or a function body.
-struct Scope {
-  const Scope* outer = nullptr;  // set for a subgraph; functions see no outer names
-  std::unordered_map<std::string, Binding> values;
-  const std::map<std::string, int64_t>* opsets = nullptr;
-  const AttributeMap* attributes = nullptr;  // of the call, in a function body
-  std::string prefix;                        // prepended to origins
-
-  const Binding* find(const std::string& name) const {
-    for (const Scope* s = this; s != nullptr; s = s->outer) {
-      if (auto it = s->values.find(name); it != s->values.end()) return &it->second;
-    }
-    return nullptr;
-  }
-};
-
-std::string normalize_op_domain(const std::string& domain) { return domain.empty() ? "ai.onnx" : domain; }
-
-std::map<std::string, int64_t> read_opsets(const auto& imports) {
-  std::map<std::string, int64_t> opsets;
-  for (const auto& entry : imports) {
-    std::string domain = normalize_op_domain(entry.domain());
-    if (!opsets.emplace(domain, entry.version()).second)
-      fail_invalid("opset_import names '" + short_name(domain) + "' twice");
-    if (entry.version() < 1)
-      fail_invalid(fmt::format("opset {} of '{}' does not exist", entry.version(), short_name(domain)));
-    if (domain != "ai.onnx") continue;
-    if (entry.version() < kMinOpset || entry.version() > kMaxOpset) {
-      fail_unsupported(fmt::format("opset {}; fusec reads opset {} to {}", entry.version(), kMinOpset, kMaxOpset));
-    }
-  }
-  return opsets;
-}
-
 class Importer {
  public:
   Importer(const ModelProto& model, const ImportOptions& options, const Assumptions& assumptions)
@@ -88,20 +51,19 @@ class Importer {
 
   // `scope` is the scope of the main graph. Values bound in it stay available after an error.
   ir::Graph run(Scope& scope) {
-    check_model();
-    std::map<std::string, int64_t> opsets = read_opsets(model_.opset_import());
-    scope.opsets = &opsets;
-    const GraphProto& graph = model_.graph();
-    bind_initializers(graph, scope);
-    bind_inputs(graph, scope);
-    symbols_.check_overrides();
-    ir::Limits limits = assumptions_.limits;
-    symbols_.add_ranges(limits);
-    b_.set_limits(std::move(limits));
-    nodes(graph.node(), scope);
-    std::vector<std::pair<std::string, Val>> outputs = find_outputs(graph, scope);
+    std::map<std::string, int64_t> opsets;
+    const auto outputs = import_nodes(scope, opsets);
     if (!lacking_.empty()) report_lacking();
     return b_.finish(outputs);
+  }
+
+  // Imports what can be imported and tells of each node of the main graph whether it could.
+  void check(Scope& scope, std::vector<NodeSupport>& support) {
+    support_ = &support;
+    for (const auto* list : {&model_.graph().value_info(), &model_.graph().output()})
+      for (const auto& value : *list) declared_.emplace(value.name(), &value);
+    std::map<std::string, int64_t> opsets;
+    (void)import_nodes(scope, opsets);
   }
 
   // Adds what makes the extents equal. A dim_param that is an expression is taken for a name before a symbol is fixed
@@ -126,6 +88,22 @@ class Importer {
   }
 
  private:
+  // Answers the outputs. `opsets` is what scope.opsets points to.
+  std::vector<std::pair<std::string, Val>> import_nodes(Scope& scope, std::map<std::string, int64_t>& opsets) {
+    check_model();
+    opsets = read_opsets(model_.opset_import());
+    scope.opsets = &opsets;
+    const GraphProto& graph = model_.graph();
+    bind_initializers(graph, scope);
+    bind_inputs(graph, scope);
+    symbols_.check_overrides();
+    ir::Limits limits = assumptions_.limits;
+    symbols_.add_ranges(limits);
+    b_.set_limits(std::move(limits));
+    nodes(graph.node(), scope);
+    return find_outputs(graph, scope);
+  }
+
   void check_model() {
     if (!model_.has_graph()) fail_invalid("the model has no graph");
     if (model_.ir_version() < 1) fail_invalid(fmt::format("IR version {} does not exist", model_.ir_version()));
@@ -279,18 +257,54 @@ class Importer {
     std::string where = origin(node, scope);
     if (!inside_one_op_) b_.begin_op(where);
     std::vector<Binding> results(static_cast<std::size_t>(node.output_size()));
+    const std::size_t lacking_before = lacking_count_;
     try {
       within("while importing node '" + where + "'", [&] { results = import_results(node, scope, where); });
     } catch (const ImportError& error) {
       if (error.ends_import || error.status.code() != StatusCode::unsupported) throw;
       if (error.unequal && !assumptions_.is_complete) throw;  // import begins again with one more assumption
-      if (++lacking_count_ > kMaxListedOps) return bind_nothing(node, scope);
-      lacking_.push_back(fmt::format("{} (op '{}', domain '{}', opset {}, node '{}')", error.status.message(),
-                                     short_name(node.op_type()), short_name(normalize_op_domain(node.domain())),
-                                     opset_or_zero(node, scope), where));
+      lacking_now_ = error.status.message();
+      if (++lacking_count_ > kMaxListedOps && support_ == nullptr) return bind_nothing(node, scope);
+      if (lacking_.size() < kMaxListedOps)
+        lacking_.push_back(fmt::format("{} (op '{}', domain '{}', opset {}, node '{}')", error.status.message(),
+                                       short_name(node.op_type()), short_name(normalize_op_domain(node.domain())),
+                                       opset_or_zero(node, scope), where));
     }
+    const bool is_of_main_graph = scope.outer == nullptr && scope.attributes == nullptr;
+    if (support_ != nullptr && is_of_main_graph) note_support(node, lacking_count_ > lacking_before, results);
     for (int i = 0; i < node.output_size(); ++i) {
       if (!node.output(i).empty()) bind(scope, node.output(i), results[static_cast<std::size_t>(i)]);
+    }
+  }
+
+  // Adds the node to the answer of `check`. What it does not make becomes an input of the declared type.
+  void note_support(const NodeProto& node, bool lacks, std::vector<Binding>& results) {
+    NodeSupport& support = support_->emplace_back();
+    support.node = !node.name().empty() || node.output_size() == 0 ? node.name() : node.output(0);
+    support.op = node.op_type();
+    support.domain = normalize_op_domain(node.domain());
+    for (int i = 0; i < node.output_size(); ++i) {
+      Binding& result = results[static_cast<std::size_t>(i)];
+      if (node.output(i).empty() || result) continue;
+      support.supported = false;
+      result = declared_value(node.output(i));
+    }
+    support.supported = support.supported && !lacks;
+    if (support.supported) return;
+    support.reason = lacks ? lacking_now_
+                           : "it reads what a node that is not supported makes, whose type the model does not declare";
+  }
+
+  Binding declared_value(const std::string& name) {
+    const auto declared = declared_.find(name);
+    if (declared == declared_.end()) return std::nullopt;
+    try {
+      ir::Type type = input_type(*declared->second);
+      b_.check_size(type);
+      return b_.input(name, std::move(type));
+    } catch (const ImportError& error) {
+      if (error.status.code() != StatusCode::unsupported) throw;
+      return std::nullopt;  // no tensor, or of unknown rank
     }
   }
 
@@ -482,6 +496,9 @@ class Importer {
   TensorSource source_;
   std::vector<std::string> lacking_;  // messages for the first kMaxListedOps unsupported nodes
   std::size_t lacking_count_ = 0;
+  std::string lacking_now_;                      // what the last unsupported node lacks
+  std::vector<NodeSupport>* support_ = nullptr;  // of `check`
+  std::map<std::string, const proto::ValueInfoProto*> declared_;
   bool inside_one_op_ = false;
   int64_t node_count_ = 0, calls_ = 0, depth_ = 0, inlined_bytes_ = 0;
 };
@@ -490,15 +507,17 @@ class Importer {
 
 namespace {
 
-// Each import ends with a graph, or with extents that differ and have to be equal. That they are is then assumed, and
-// import begins again, until nothing more can be assumed.
-Result<ir::Graph> import_assuming(const ModelProto& model, const ImportOptions& options, Assumptions& assumptions) {
+// Each import ends with an answer, or with extents that differ and have to be equal. That they are is then assumed, and
+// import begins again, until nothing more can be assumed. run: of an Importer and the scope of the main graph.
+template <class T, class Run>
+Result<T> run_assuming(const ModelProto& model, const ImportOptions& options, Assumptions& assumptions,
+                       const Run& run) {
   constexpr int kMaxAssumptions = 64;
   for (int made = 0;; ++made) {
     Importer importer(model, options, assumptions);
     try {
       Scope scope;
-      return importer.run(scope);
+      return run(importer, scope);
     } catch (const ImportError& error) {
       if (!error.unequal || assumptions.is_complete) return error.status;
       assumptions.is_complete = made == kMaxAssumptions || !importer.assume(*error.unequal, assumptions);
@@ -506,7 +525,28 @@ Result<ir::Graph> import_assuming(const ModelProto& model, const ImportOptions& 
   }
 }
 
+Result<ir::Graph> import_assuming(const ModelProto& model, const ImportOptions& options, Assumptions& assumptions) {
+  return run_assuming<ir::Graph>(model, options, assumptions,
+                                 [](Importer& importer, Scope& scope) { return importer.run(scope); });
+}
+
 }  // namespace
+
+Result<std::vector<NodeSupport>> check_nodes(std::span<const uint8_t> bytes, const ImportOptions& options) {
+  try {
+    FUSEC_ASSIGN(const ModelProto model, parse_model(bytes, options.limits));
+    Assumptions assumptions;
+    return run_assuming<std::vector<NodeSupport>>(model, options, assumptions, [](Importer& importer, Scope& scope) {
+      std::vector<NodeSupport> support;
+      importer.check(scope, support);
+      return support;
+    });
+  } catch (const ImportError& error) {
+    return error.status;
+  } catch (...) {
+    return status_of_import();
+  }
+}
 
 Result<ir::Graph> import_onnx(const ModelProto& model, const ImportOptions& options) {
   try {

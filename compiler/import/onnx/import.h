@@ -29,6 +29,9 @@ namespace fusec::importer {
 Result<ir::Graph> import_onnx(std::span<const uint8_t> bytes, const ImportOptions& options = {});
 Result<ir::Graph> import_onnx(const proto::ModelProto& model, const ImportOptions& options = {});
 
+// As fusec::check_onnx_bytes.
+Result<std::vector<NodeSupport>> check_nodes(std::span<const uint8_t> bytes, const ImportOptions& options);
+
 // What import knows about a value of the main graph.
 struct KnownValue {
   ir::Type type;

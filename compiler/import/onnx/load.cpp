@@ -13,6 +13,21 @@
 #include "onnx/defs/parser.h"
 
 namespace fusec {
+namespace {
+
+// `use` of the bytes of the file, with its folder as the model's where options have none.
+template <class Use>
+auto with_file(const std::string& path, const ImportOptions& options, const Use& use)
+    -> decltype(use(std::span<const uint8_t>(), options)) {
+  ImportOptions here = options;
+  if (here.model_dir.empty()) here.model_dir = importer::get_parent_folder(path);
+  FUSEC_ASSIGN(const std::vector<uint8_t> bytes, importer::read_file(path, options.limits.model_bytes));
+  auto answer = use(bytes, here);
+  if (answer.ok()) return answer;
+  return ir::noted(answer.status(), [&] { return fmt::format("while importing '{}'", path); });
+}
+
+}  // namespace
 
 Result<Model> load_onnx_bytes(std::span<const uint8_t> bytes, const ImportOptions& options) noexcept {
   return ir::guarded([&]() -> Result<Model> {
@@ -23,12 +38,22 @@ Result<Model> load_onnx_bytes(std::span<const uint8_t> bytes, const ImportOption
 
 Result<Model> load_onnx(const std::string& path, const ImportOptions& options) noexcept {
   return ir::guarded([&]() -> Result<Model> {
-    ImportOptions here = options;
-    if (here.model_dir.empty()) here.model_dir = importer::get_parent_folder(path);
-    FUSEC_ASSIGN(const std::vector<uint8_t> bytes, importer::read_file(path, options.limits.model_bytes));
-    Result<Model> model = load_onnx_bytes(bytes, here);
-    if (model.ok()) return model;
-    return ir::noted(model.status(), [&] { return fmt::format("while importing '{}'", path); });
+    return with_file(path, options, [](std::span<const uint8_t> bytes, const ImportOptions& here) {
+      return load_onnx_bytes(bytes, here);
+    });
+  });
+}
+
+Result<std::vector<NodeSupport>> check_onnx_bytes(std::span<const uint8_t> bytes,
+                                                  const ImportOptions& options) noexcept {
+  return ir::guarded([&] { return importer::check_nodes(bytes, options); });
+}
+
+Result<std::vector<NodeSupport>> check_onnx(const std::string& path, const ImportOptions& options) noexcept {
+  return ir::guarded([&]() -> Result<std::vector<NodeSupport>> {
+    return with_file(path, options, [](std::span<const uint8_t> bytes, const ImportOptions& here) {
+      return check_onnx_bytes(bytes, here);
+    });
   });
 }
 

@@ -11,6 +11,10 @@ namespace fusec::compiler {
 // Elements per task: enough to pay for its start, and few enough to share tasks among threads.
 inline constexpr int64_t kTaskElements = 4096;
 
+// Appends the body of the second nest to the first if both are element-wise, have equal loops and load some element in
+// common; returns false, having done nothing, for other nests.
+bool join_nests(const ir::Kernel& kernel, PerfectNest& first, const PerfectNest& second);
+
 // The lanes that an element-wise loop over `extent` processes at a time: one vector, or several to use memory better
 // and to hide the latency of long chains.
 int lanes_in_flight(const Scheduling& s, const ir::Block& body, const IndexExpr& extent);

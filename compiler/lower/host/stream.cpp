@@ -33,7 +33,13 @@ class Streamer {
  public:
   Streamer(ir::Kernel& kernel, const Target& target, std::map<ir::SymbolId, int64_t> sizes,
            std::set<ir::BufferId> streamed)
-      : kernel_(kernel), target_(target), sizes_(std::move(sizes)), streamed_(std::move(streamed)) {}
+      : kernel_(kernel), target_(target), sizes_(std::move(sizes)), streamed_(std::move(streamed)) {
+    ir::for_each_stmt(kernel.body, [&](const Stmt& stmt) {
+      const auto* store = std::get_if<ir::Store>(&stmt.v);
+      if (store != nullptr && !aligned(store->index, element(store->buffer), std::min(stored_bytes(*store), kLine)))
+        shared_lines_.insert(store->buffer);
+    });
+  }
 
   void run() {
     visit(kernel_.body, {}, [this](const ir::Load& load, const Around& around, Block&) { note_walk(load, around); });
@@ -59,12 +65,15 @@ class Streamer {
     return (base.known_divisor() * element) % bytes == 0;
   }
 
-  // Lines that a tile stores in pieces, row after row, would leave the core in pieces if they passed the caches by.
+  int64_t stored_bytes(const ir::Store& store) const { return element(store.buffer) * width_of(kernel_, store.value); }
+
+  // Lines that a tile stores in pieces, row after row, would leave the core in pieces if they passed the caches by, and
+  // so would pieces of a line whose rest another store puts into the caches.
   void store(ir::Store& store, const Around& around) {
     ir::Buffer& buffer = kernel_.buffers[store.buffer];
     if (!streamed_.contains(store.buffer)) return;
-    const int64_t bytes = element(store.buffer) * width_of(kernel_, store.value);
-    if (around.is_tile && bytes < kLine) return;
+    const int64_t bytes = stored_bytes(store);
+    if ((around.is_tile || shared_lines_.contains(store.buffer)) && bytes < kLine) return;
     if (bytes % 16 != 0 || !aligned(store.index, element(store.buffer), std::min(bytes, kLine))) return;
     store.hint = ir::StoreHint::stream;
     buffer.alignment = kLine;
@@ -106,7 +115,7 @@ class Streamer {
     if (walk != (next ? walked[1] : walked[0])) return;
     const auto jump = next ? next : next_run(load, around, bytes);
     const VarId moved = jump.value_or(around.loops.back().var);
-    const int64_t by = jump ? 1 : std::max<int64_t>(1, kAhead / bytes);
+    const int64_t by = next ? 1 : jump ? runs_ahead(load, around, *jump) : std::max<int64_t>(1, kAhead / bytes);
     const IndexExpr later =
         load.index[0].substitute({{ir::kLane, IndexExpr(0)}, {moved, IndexExpr::symbol(moved) + by}});
     for (int64_t at = 0; at < bytes; at += kLine)
@@ -138,6 +147,18 @@ class Streamer {
     const bool goes_on = follows(load, inner.var, *times, *outer, width) ||
                          (!around.grids.empty() && follows(load, inner.var, *times, around.grids.back(), width));
     return goes_on ? std::nullopt : outer;
+  }
+
+  // How many iterations of `outer` a run is loaded ahead: runs that lie closer than a page come a page ahead, but no
+  // more than half of a loop.
+  int64_t runs_ahead(const ir::Load& load, const Around& around, VarId outer) const {
+    const std::optional<Affine> affine = affine_in(load.index[0], {outer});
+    const std::optional<int64_t> stride = affine ? affine->coefficient(outer).eval(sizes_) : std::nullopt;
+    if (!stride || *stride <= 0) return 1;
+    int64_t most = kAhead;
+    for (const ir::LoopHead& loop : around.loops)
+      if (loop.var == outer) most = loop.extent.eval(sizes_).value_or(1) / 2;
+    return std::max<int64_t>(1, std::min(most, kAhead / (*stride * element(load.buffer))));
   }
 
   // Whether the next iteration of `outer` reads behind `times` iterations of `inner`, but for a rest of a vector.
@@ -180,6 +201,7 @@ class Streamer {
   const Target& target_;
   std::map<ir::SymbolId, int64_t> sizes_;  // of the kernel's arguments
   std::set<ir::BufferId> streamed_;
+  std::set<ir::BufferId> shared_lines_;          // buffers with stores that may share a line with another one
   std::map<RowWalk, std::vector<VarId>> walks_;  // the outermost loop of each walk, in order
 };
 

@@ -50,6 +50,7 @@ class Tile {
     }
     // Elements that are strided both ways are loaded one by one. size * size such loads are too much code to unroll.
     const bool scatters = std::any_of(work.begin(), work.end(), [&](const Stmt& stmt) { return is_scattered(stmt); });
+    if (prefetches_) prefetch_rows(work, row, column);
     substitute(work, across_, row + IndexExpr::symbol(row_var_));
     vectorize(s_.kernel, work, along_, size_, column);
     guard(work, rows_ - 1 - row - IndexExpr::symbol(row_var_), columns_ - 1 - column - IndexExpr::symbol(ir::kLane));
@@ -71,6 +72,25 @@ class Tile {
     if (load == nullptr || load->index.empty() || s_.kernel.buffers[load->buffer].space == ir::Space::reg) return false;
     const auto affine = affine_in(load->index.back(), {along_});
     return !affine || !(affine->coefficient(along_).is(0) || affine->coefficient(along_).is(1));
+  }
+
+  // The lines of a load along the stores are read in a tile's rows, one each: too far apart for the hardware to look
+  // ahead. Those of the next tile of the task are prefetched.
+  void prefetch_rows(Block& work, const IndexExpr& row, const IndexExpr& column) {
+    Block result;
+    for (Stmt& stmt : work) {
+      const auto* load = std::get_if<ir::Load>(&stmt.v);
+      if (load != nullptr && s_.kernel.buffers[load->buffer].space == ir::Space::in && load->index.size() == 1) {
+        const auto affine = affine_in(load->index[0], {across_, along_});
+        if (affine && affine->coefficient(along_).is(1) && !affine->coefficient(across_).is(0)) {
+          const std::map<ir::SymbolId, IndexExpr> next = {{across_, row + size_ + IndexExpr::symbol(row_var_)},
+                                                          {along_, column}};
+          result.push_back({ir::Prefetch{load->buffer, {load->index[0].substitute(next)}}});
+        }
+      }
+      result.push_back(std::move(stmt));
+    }
+    work = std::move(result);
   }
 
   // Guards accesses outside of registers: row and column must not be negative.
@@ -138,8 +158,8 @@ class Transpose {
   Transpose(const Scheduling& s, PerfectNest nest, VarId across)
       : s_(s), nest_(std::move(nest)), along_(nest_.heads.back()) {
     across_ = *std::find_if(nest_.heads.begin(), nest_.heads.end(), [&](const LoopHead& h) { return h.var == across; });
-    size_ =
-        moves_alone() ? s.target.vector_bytes / static_cast<int>(element()) : lanes_for(s.kernel, nest_.body, s.target);
+    const bool is_whole = moves_alone() || element() == 2;
+    size_ = is_whole ? s.target.vector_bytes / static_cast<int>(element()) : lanes_for(s.kernel, nest_.body, s.target);
     const int64_t shorter = std::min(known(along_.extent), known(across_.extent));
     while (size_ > kSmallestTile && size_ / 2 >= shorter) size_ /= 2;
     for (const LoopHead& head : nest_.heads)

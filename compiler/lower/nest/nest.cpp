@@ -461,9 +461,17 @@ class NestBuilder {
     if (!computed_in(graph_, nodes_, value) || staged_.contains(value)) return 1;
     const Node& node = *graph_.producer(value);
     if (is_reduction(graph_, graph_.values[value].producer) || depth > 16) return 0;
-    int sum = node.op.is_scalar() ? info(node.op.scalar()).cost : 0;
+    int sum = node.op.is_scalar() ? info(node.op.scalar()).cost + conversions(node) : 0;
     for (ValueId input : node.inputs) sum += cost(input, depth + 1);
     return sum;
+  }
+
+  // The cycles to widen the operands of 16 bits and to round the result to them. Casts have them in their own cost.
+  int conversions(const Node& node) const {
+    const ir::ScalarOp op = node.op.scalar();
+    const bool converts = op != ir::ScalarOp::cast && !has(op, ir::OpFlag::exact_on_halves);
+    if (!converts || !is_16_bit_float(graph_.type(node.output).dtype)) return 0;
+    return options_.conversion_cost * (static_cast<int>(node.inputs.size()) + 1);
   }
 
   bool stage_if_costly(NodeId id) {

@@ -65,6 +65,9 @@ struct LoopNestOptions {
   // A value needed in several phases of a row is kept in a local buffer when recomputing it costs at least this many
   // cycles per 16 elements (the unit of ScalarOpInfo::cost).
   int stage_cost = 6;
+  // What converting 16 values of 16 bits to f32, or rounding to 16 bits, costs in this unit where it takes an
+  // instruction of its own.
+  int conversion_cost = 0;
   // Outputs are stored while the scan runs, so that no row is kept. The scan must be the region's only reduction.
   bool stores_in_scan = false;
 };

@@ -21,8 +21,8 @@ namespace fusec::runtime::cuda {
   X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) X(cuMemcpyHtoDAsync_v2)              \
   X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoDAsync_v2) X(cuMemcpy2DAsync_v2) X(cuMemsetD8_v2) X(cuMemsetD32Async)    \
   X(cuStreamCreate) X(cuStreamDestroy_v2) X(cuStreamSynchronize) X(cuStreamWaitEvent)                           \
-  X(cuStreamBeginCapture_v2) X(cuStreamEndCapture) X(cuGraphInstantiateWithFlags) X(cuGraphDestroy)             \
-  X(cuGraphExecDestroy) X(cuGraphUpload) X(cuGraphLaunch) X(cuEventCreate) X(cuEventDestroy_v2)                 \
+  X(cuStreamBeginCapture_v2) X(cuStreamEndCapture) X(cuStreamIsCapturing) X(cuGraphInstantiateWithFlags)        \
+  X(cuGraphDestroy) X(cuGraphExecDestroy) X(cuGraphUpload) X(cuGraphLaunch) X(cuEventCreate) X(cuEventDestroy_v2) \
   X(cuEventRecord) X(cuEventSynchronize) X(cuEventElapsedTime) X(cuLibraryLoadData) X(cuLibraryUnload)          \
   X(cuLibraryGetKernel) X(cuKernelGetFunction) X(cuFuncSetAttribute) X(cuFuncGetAttribute) X(cuLaunchKernelEx)  \
   X(cuGetErrorName) X(cuGetErrorString) WANT(cuFuncLoad)

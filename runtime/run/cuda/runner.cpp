@@ -20,7 +20,7 @@ constexpr int kSettled = 4;
 
 struct State final : PlanState {
   PlanPtr plan;
-  std::unique_ptr<Frame> frame;
+  std::shared_ptr<Frame> frame;
   GraphCache graphs;
   uint64_t generation = 0;         // of the memory that frame and graphs hold addresses of
   bool capturable = true;          // false: a capture failed
@@ -82,12 +82,11 @@ class GpuRunner final : public Runner {
     auto& old = static_cast<State&>(*state);
     const bool keeps = plan->keeps_alike && old.frame != nullptr;
     if (pending_ && (!keeps || memory_.grows_for(*plan))) return false;
+    if (is_recorded(old)) return false;  // the caller's graph has the kept values
     auto next = std::make_unique<State>();
     next->plan = plan;
     next->staging_pays = staging_pays(*plan, machine_);
-    const Result<bool> moved = memory_.reserve(context_, *plan);
-    if (!moved.ok() || *moved) ++generation_;
-    FUSEC_TRY(moved.status());
+    FUSEC_TRY(reserve(*plan));
     if (keeps) {
       DeviceBuffer kept = old.frame->give_kept();
       old.frame.reset();  // it would be made anew
@@ -139,6 +138,44 @@ class GpuRunner final : public Runner {
     return marked;
   }
 
+  Result<bool> is_capturing(void* stream) const override {
+    FUSEC_TRY(context_->alive());
+    const Current current(*context_);
+    FUSEC_TRY(current.status());
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    FUSEC_TRY(
+        context_->check(driver().cuStreamIsCapturing(static_cast<CUstream>(stream), &status), "cuStreamIsCapturing"));
+    return status != CU_STREAM_CAPTURE_STATUS_NONE;
+  }
+
+  Status record(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) override {
+    FUSEC_TRY(context_->alive());
+    const Current current(*context_);
+    FUSEC_TRY(current.status());
+    auto& own = static_cast<State&>(state);
+    const Plan& plan = *own.plan;
+    if (own.frame == nullptr || own.generation != generation_) {
+      return Status(StatusCode::invalid_argument,
+                    "other shapes have moved the memory of this session; prepare these again before the capture");
+    }
+    FUSEC_TRY(check_on_device(plan, inputs, outputs));
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (const char* why = reason_to_copy(plan.inputs[i], inputs[i])) return no_copy("input", plan.inputs[i], why);
+      in_[i] = const_cast<void*>(inputs[i].data());
+    }
+    for (uint32_t o = 0; o < outputs.size(); ++o) {
+      if (outputs[o].data() == nullptr && outputs[o].num_elements() > 0)
+        return no_copy("output", plan.outputs[o], "it has no memory");
+      FUSEC_TRY(take_output(plan.outputs[o], outputs[o], device_));
+      const char* why = reason_to_copy(plan.outputs[o], outputs[o]);
+      if (why == nullptr && clobbers_input(plan, inputs, outputs[o], o)) why = "an input that lies there is read later";
+      if (why != nullptr) return no_copy("output", plan.outputs[o], why);
+      out_[o] = outputs[o].data();
+    }
+    if (!is_recorded(own)) recorded_.push_back(own.frame);
+    return own.frame->enqueue(in_, out_, static_cast<CUstream>(stream));
+  }
+
   Status bind(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
     FUSEC_TRY(context_->alive());
     const Current current(*context_);
@@ -168,9 +205,7 @@ class GpuRunner final : public Runner {
     FUSEC_TRY(settle());
     state.graphs.clear();
     state.frame.reset();
-    const Result<bool> moved = memory_.reserve(context_, *state.plan);
-    if (!moved.ok() || *moved) ++generation_;
-    FUSEC_TRY(moved.status());
+    FUSEC_TRY(reserve(*state.plan));
     DeviceBuffer kept;
     FUSEC_TRY(grow(kept, context_, state.plan->kept_bytes).status());
     FUSEC_ASSIGN(std::unique_ptr<Frame> frame, Frame::make(context_, state.plan, memory_, std::move(kept)));
@@ -178,6 +213,18 @@ class GpuRunner final : public Runner {
     state.frame = std::move(frame);
     state.generation = generation_;
     return {};
+  }
+
+  // What graphs of the caller have addresses of stays.
+  Status reserve(const Plan& plan) {
+    if (!recorded_.empty() && memory_.grows_for(plan)) recorded_memory_.push_back(std::exchange(memory_, {}));
+    const Result<bool> moved = memory_.reserve(context_, plan);
+    if (!moved.ok() || *moved) ++generation_;
+    return moved.status();
+  }
+
+  bool is_recorded(const State& state) const {
+    return std::find(recorded_.begin(), recorded_.end(), state.frame) != recorded_.end();
   }
 
   Status enter(State& state) {
@@ -213,6 +260,12 @@ class GpuRunner final : public Runner {
   Status not_here(const char* kind, const BoundIo& io, const Tensor& t) const {
     return Status(StatusCode::invalid_argument, std::string(kind) + " '" + io.name + "' lies on " +
                                                     to_string(t.device()) + ", the Engine runs on " + context_->name());
+  }
+
+  static Status no_copy(const char* kind, const BoundIo& io, const char* why) {
+    return Status(StatusCode::invalid_argument, std::string(kind) + " '" + io.name +
+                                                    "' cannot be used where it lies (" + why +
+                                                    "), and a run that is captured makes and copies nothing");
   }
 
   Status check_on_device(const Plan& plan, std::span<const Tensor> inputs, std::span<const Tensor> outputs) const {
@@ -375,6 +428,8 @@ class GpuRunner final : public Runner {
   CUstream pending_stream_ = nullptr;
   std::vector<std::unique_ptr<PlanState>> retired_;  // that this work may use
   RunMemory memory_;
+  std::vector<std::shared_ptr<Frame>> recorded_;  // in graphs of the caller
+  std::vector<RunMemory> recorded_memory_;        // of these, where memory_ had to grow since
   uint64_t generation_ = 0;
   RowMajor row_major_;
   std::vector<Staged> in_staged_, out_staged_;
