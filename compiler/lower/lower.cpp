@@ -372,6 +372,9 @@ class Lowering {
                                     const SymbolBindings& symbols) const {
     FUSEC_TRY(deadline_.check("lower"));
     FUSEC_ASSIGN(LoopNest nest, build_region_nest({graph_, storage, target_, options_.numerics}, region));
+    nest.multiplies = multiplies_by_kernels(target_, options_) &&
+                      std::any_of(region.nodes.begin(), region.nodes.end(),
+                                  [&](NodeId id) { return is_product_sum(graph_, graph_.nodes[id], true); });
     find_aliases(nest);
     rebase_inputs(nest, [&](ValueId base) {
       const auto count = slices_.find(base);

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "compiler/partition/graph_names.h"
+#include "ir/library/capabilities.h"
 #include "ir/support/check.h"
 
 namespace fusec::compiler {
@@ -351,13 +352,44 @@ bool widens(const Graph& graph, const Node& node) {
          is_16_bit_float(graph.type(node.inputs[0]).dtype);
 }
 
-bool is_product_sum(const Graph& graph, const Node& node) {
+bool multiplies_by_kernels(const Target& target, const Options& options) {
+  if (target.kind != TargetKind::cuda || !options.fuse || options.numerics == Numerics::exact) return false;
+  const std::vector<const ir::LibraryCapabilities*> libraries = ir::libraries_of(target);
+  return std::none_of(libraries.begin(), libraries.end(), [&](const ir::LibraryCapabilities* library) {
+    return (library->is_built_in || options.use_library) && !unsupported_reason(*library, TensorOp::matmul, DType::f32);
+  });
+}
+
+namespace {
+
+// Whether x has the rows of a product and y its columns, in a sum over the last axis of this rank.
+bool are_rows_and_columns(const Shape& x, const Shape& y, std::size_t rank) {
+  const auto extent = [&](const Shape& shape, std::size_t axis) {
+    return axis + shape.size() < rank ? Dim(1) : shape[axis + shape.size() - rank];
+  };
+  if (!extent(x, rank - 2).is(1) || extent(y, rank - 2).is(1)) return false;
+  bool has_rows = false, is_of_images = rank > 3;
+  for (std::size_t axis = 0; axis + 2 < rank; ++axis) {
+    has_rows |= extent(y, axis).is(1) && !extent(x, axis).is(1);
+    is_of_images &= axis == 0 || (extent(x, axis).is(1) && extent(y, axis).is(1));
+  }
+  return has_rows && !is_of_images;
+}
+
+}  // namespace
+
+bool is_product_sum(const Graph& graph, const Node& node, bool any) {
   if (!(node.op == TensorOp::reduce_sum) || graph.type(node.output).dtype != DType::f32) return false;
   const int rank = graph.type(node.inputs[0]).rank();
   const NodeId producer = graph.values[node.inputs[0]].producer;
   if (!producer.valid() || rank < 2 || node.attrs.ints("axes") != std::vector<int64_t>{rank - 1}) return false;
   const Node& mul = graph.nodes[producer];
   if (!(mul.op == ScalarOp::mul)) return false;
+  if (any) {
+    const Shape &x = graph.type(mul.inputs[0]).shape, &y = graph.type(mul.inputs[1]).shape;
+    const auto axes = static_cast<std::size_t>(rank);
+    if (are_rows_and_columns(x, y, axes) || are_rows_and_columns(y, x, axes)) return true;
+  }
   const auto is_factor = [&](ValueId v) {
     const NodeId cast = graph.values[v].producer;
     return cast.valid() && widens(graph, graph.nodes[cast]);

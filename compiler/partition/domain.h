@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "fusec/dim.h"
+#include "fusec/options.h"
 #include "fusec/status.h"
+#include "fusec/target.h"
 #include "ir/graph/graph.h"
 
 namespace fusec::compiler {
@@ -95,8 +97,15 @@ std::vector<Read> find_reads(const ir::Graph& graph, const ir::Node& node, const
 
 // Whether the node casts a 16-bit float to f32.
 bool widens(const ir::Graph& graph, const ir::Node& node);
+// Whether generated kernels compute matrix products of all kinds by tiles: on a GPU where no library does, or may be
+// asked to.
+bool multiplies_by_kernels(const Target& target, const Options& options);
 // Whether the node is the sum of a matrix product of 16-bit floats, as passes write it out:
 //   reduce_sum(cast(a[..., 1, k]) * cast(b[n, k])) over k, in f32
-bool is_product_sum(const ir::Graph& graph, const ir::Node& node);
+// `any`: or of factors of f32, and of batches of matrices:
+//   reduce_sum(a[..., m, 1, k] * b[..., 1, n, k]) over k, in f32
+// There must be rows. One row for each image, as a gate is made from, is no such product: few rows of a large batch and
+// the one row of a single image add alike in kernels of rows.
+bool is_product_sum(const ir::Graph& graph, const ir::Node& node, bool any = false);
 
 }  // namespace fusec::compiler

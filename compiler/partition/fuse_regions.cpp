@@ -27,7 +27,8 @@ class RegionFuser {
       : groups_(groups),
         graph_(groups.graph),
         keeps_rows_(target.keeps_rows),
-        multiplies_(target.kind == TargetKind::cuda && target.sm >= ir::kFirstMmaSm),
+        multiplies_((target.kind == TargetKind::cuda && target.sm >= ir::kFirstMmaSm) ||
+                    multiplies_by_kernels(target, options)),
         options_(options) {}
 
   void visit(NodeId id) {
@@ -160,7 +161,7 @@ class RegionFuser {
   // Whether the value is the product of elements that a matrix product sums.
   bool feeds_product(ValueId value) const {
     const std::vector<NodeId>& users = groups_.direct_users(value);
-    return users.size() == 1 && is_product_sum(graph_, graph_.nodes[users[0]]);
+    return users.size() == 1 && groups_.sums_product(graph_.nodes[users[0]]);
   }
 
   // Whether the outputs of these nodes, one of which is the sum of a matrix product, have its shape, and it reads none.
@@ -169,7 +170,7 @@ class RegionFuser {
     const Shape* shape = nullptr;
     for (auto id = nodes.rbegin(); id != nodes.rend(); ++id) {
       const Node& node = graph_.nodes[*id];
-      const bool sum = is_product_sum(graph_, node);
+      const bool sum = groups_.sums_product(node);
       if (sum) shape = &graph_.type(node.output).shape;
       if (!sum && !read.contains(node.output)) continue;
       for (const ValueId input : node.inputs) {
@@ -278,7 +279,7 @@ class RegionFuser {
   Groups& groups_;
   const Graph& graph_;
   const bool keeps_rows_;
-  const bool multiplies_;  // whether kernels compute matrix products by matrix instructions
+  const bool multiplies_;  // whether kernels compute matrix products by tiles
   const Options& options_;
 };
 

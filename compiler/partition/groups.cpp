@@ -22,8 +22,9 @@ bool is_float_sum(const Graph& graph, NodeId id) {
 
 }  // namespace
 
-Groups::Groups(const Graph& g)
+Groups::Groups(const Graph& g, bool multiplies)
     : graph(g),
+      multiplies_(multiplies),
       positions_(g.nodes.size(), UINT32_MAX),
       groups_(g.nodes.size(), kNoGroup),
       views_(g.nodes.size(), 0),
@@ -71,7 +72,7 @@ void Groups::put(NodeId node, int group) {
   if (!op.is_scalar() && op.tensor() == TensorOp::cumsum) g.has_scan = true;
   if (!op.is_scalar() && op.tensor() == TensorOp::concat) g.has_concat = true;
   if (is_float_sum(graph, node)) g.has_float_sum = true;
-  if (is_product_sum(graph, graph.nodes[node])) g.has_product = true;
+  if (sums_product(graph.nodes[node])) g.has_product = true;
   groups_[node] = group;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/partition/domain.h"
 #include "compiler/partition/partition.h"
 #include "ir/graph/graph.h"
 
@@ -32,10 +33,14 @@ inline constexpr int kNoGroup = -1;
 
 class Groups {
  public:
-  explicit Groups(const ir::Graph& graph);
+  // `multiplies`: as multiplies_by_kernels has it.
+  explicit Groups(const ir::Graph& graph, bool multiplies = false);
 
   const ir::Graph& graph;
   std::vector<Group> all;
+
+  // Whether the node is the sum of a matrix product that a kernel computes by tiles.
+  bool sums_product(const ir::Node& node) const { return is_product_sum(graph, node, multiplies_); }
 
   uint32_t position(ir::NodeId node) const { return positions_[node]; }
   int group_of(ir::NodeId node) const { return groups_[node]; }
@@ -85,6 +90,7 @@ class Groups {
     uint32_t first = UINT32_MAX, second = UINT32_MAX;
   };
 
+  const bool multiplies_;
   ir::IdVector<ir::NodeId, uint32_t> positions_;
   std::vector<Spanning> spanning_;  // by position
   mutable int64_t work_ = 0;

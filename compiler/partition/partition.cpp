@@ -134,7 +134,7 @@ std::string format_values(const Graph& graph, const std::vector<ValueId>& values
 }  // namespace
 
 Result<Partition> partition(const Graph& graph, const Target& target, const Options& options) {
-  Groups groups(graph);
+  Groups groups(graph, multiplies_by_kernels(target, options));
   form_anchors(groups, target, options);
   choose_concat_views(groups);
   fuse_regions(groups, target, options);

@@ -46,14 +46,37 @@ class Convolution : Expansion {
         dtype_(type(in(0)).dtype),
         compute_(own_product && is_float(dtype_) ? compute_type(dtype_) : dtype_) {}
 
-  ValueId build() {
+  // By a matrix product, which a library computes.
+  ValueId build_product() {
     const Shape out = last_ ? type(node_.output).shape : moved(type(node_.output).shape, 1, spatial_ + 1);
-    const ValueId y = cast(groups_ == 1 ? product(out) : product_of_groups(out), dtype_);
+    const ValueId y = groups_ == 1 ? product(out) : product_of_groups(out);
     return last_ ? y : transpose(y, spatial_ + 1, 1);
   }
 
-  // The sum of products of patches that begin with their channels.
+  // By a sum of products for each result, with rows for the positions and columns for the filters of a group.
   ValueId build_sum() {
+    const ValueId listed = patches(), w = transpose(in(1), 1, spatial_ + 1);
+    const Shape from = type(listed).shape, filter = type(w).shape;
+    const Dim channels = filter.back(), of_group = *filter[0].exact_div(groups_);
+    const Dim depth = volume(filter, 1, filter.size());
+    Shape rows(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(spatial_) + 1), columns;
+    ValueId a = listed;
+    if (groups_ > 1) {
+      Shape split = from;
+      split.back() = groups_;
+      split.push_back(channels);
+      a = transpose(reshape(a, split), from.size() - 1, spatial_ + 1);
+      rows.push_back(groups_), columns.push_back(groups_);
+    }
+    rows.insert(rows.end(), {Dim(1), depth}), columns.insert(columns.end(), {of_group, depth});
+    ValueId y = sum_of_products(reshape(a, rows), reshape(w, columns));
+    y = reshape(y, last_ ? type(node_.output).shape : moved(type(node_.output).shape, 1, spatial_ + 1));
+    y = cast(with_bias(y), dtype_);
+    return last_ ? y : transpose(y, spatial_ + 1, 1);
+  }
+
+  // The same, of patches that begin with their channels.
+  ValueId build_sum_of_lines() {
     const int64_t window = type(in(1)).shape.back().value(), line = padded_line(window);
     Shape after(spatial_ + 2, 0);
     after.back() = Dim(line - window);
@@ -66,10 +89,7 @@ class Convolution : Expansion {
     const Dim depth = volume(filter, 1, filter.size());
     Shape rows(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(spatial_) + 1);
     rows.insert(rows.end(), {Dim(1), depth});
-    const ValueId a = cast(reshape(listed, rows), DType::f32), b = cast(reshape(w, {filter[0], depth}), DType::f32);
-    ValueId y = reduce(TensorOp::reduce_sum, node(ScalarOp::mul, {a, b}), spatial_ + 2);
-    if (node_.inputs.size() > 2) y = node(ScalarOp::add, {y, cast(in(2), DType::f32)});
-    y = cast(y, dtype_);
+    const ValueId y = cast(with_bias(sum_of_products(reshape(listed, rows), reshape(w, {filter[0], depth}))), dtype_);
     return last_ ? y : transpose(y, spatial_ + 1, 1);
   }
 
@@ -122,10 +142,16 @@ class Convolution : Expansion {
   }
 
   // [n, o..., t..., c]
-  ValueId patches() { return cast(patches(type(in(1)).shape.back().value(), false), compute_); }
+  ValueId patches() { return patches(type(in(1)).shape.back().value(), false); }
 
   // [f, t..., c]
-  ValueId filters() { return cast(transpose(in(1), 1, spatial_ + 1), compute_); }
+  ValueId filters() { return transpose(in(1), 1, spatial_ + 1); }
+
+  // Over the last axis.
+  ValueId sum_of_products(ValueId a, ValueId b) {
+    const ValueId products = node(ScalarOp::mul, {cast(a, compute_), cast(b, compute_)});
+    return reduce(TensorOp::reduce_sum, products, type(products).shape.size() - 1);
+  }
 
   ValueId multiply(ValueId a, ValueId b) {
     return node(TensorOp::matmul, {a, b}, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{1}}});
@@ -210,12 +236,13 @@ Result<bool> expand_convolutions(Graph& graph, const PassContext& context) {
   rewriter.walk([&](NodeId id) {
     const Node node = graph.nodes[id];
     if (is_sum_of_patches(graph, node, context))
-      return rewriter.replace(node.output, Convolution(graph, node, true).build_sum());
+      return rewriter.replace(node.output, Convolution(graph, node, true).build_sum_of_lines());
     if (!(node.op == TensorOp::conv) || is_library_convolution(graph, node, context) ||
         will_unroll(graph, node, context) || !has_patches(graph, node))
       return;
     const bool own_product = !is_library_product(context, graph.type(node.output).dtype);
-    rewriter.replace(node.output, Convolution(graph, node, own_product).build());
+    Convolution conv(graph, node, own_product);
+    rewriter.replace(node.output, own_product ? conv.build_sum() : conv.build_product());
   });
   return rewriter.changed();
 }

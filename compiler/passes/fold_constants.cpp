@@ -27,11 +27,12 @@ bool grows(const Graph& graph, const Node& node, int64_t elements) {
 }
 
 // Whether the node converts the matrix of a product that a kernel computes, which multiplies 16-bit numbers.
-bool converts_factor(const Graph& graph, const Users& users, const Node& node) {
+// `any`: as is_product_sum has it.
+bool converts_factor(const Graph& graph, const Users& users, const Node& node, bool any) {
   const auto is_product = [&](NodeId id) {
     const Node& mul = graph.nodes[id];
     const std::vector<NodeId>& sums = users[mul.output];
-    return mul.op == ScalarOp::mul && sums.size() == 1 && is_product_sum(graph, graph.nodes[sums[0]]);
+    return mul.op == ScalarOp::mul && sums.size() == 1 && is_product_sum(graph, graph.nodes[sums[0]], any);
   };
   return widens(graph, node) && std::any_of(users[node.output].begin(), users[node.output].end(), is_product);
 }
@@ -44,13 +45,15 @@ bool is_foldable(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-Result<bool> fold_constants(Graph& graph, const PassContext&) {
+Result<bool> fold_constants(Graph& graph, const PassContext& context) {
+  const bool any = multiplies_by_kernels(context.target, context.options);
   const Users readers = users(graph);
   Rewriter rewriter(graph);
   int64_t spent = 0;
   rewriter.walk([&](NodeId id) {
     const Node node = graph.nodes[id];
-    if (node.op == TensorOp::constant || !is_foldable(graph, node) || converts_factor(graph, readers, node)) return;
+    if (node.op == TensorOp::constant || !is_foldable(graph, node) || converts_factor(graph, readers, node, any))
+      return;
     const int64_t elements = num_elements(graph.type(node.output).shape).value();
     if (spent + elements > kBudget || grows(graph, node, elements)) return;
     std::vector<Tensor> operands;

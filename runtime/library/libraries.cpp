@@ -36,25 +36,24 @@ std::vector<std::shared_ptr<Library>> cuda_libraries(const Options& options,
   std::vector<std::shared_ptr<Library>> libraries;
 #if FUSEC_WITH_CUDA
   if (!options.use_library) {
-    make_warn(options)("running without cuBLASLt and cuDNN, as asked: generated code takes their place, which is slow");
+    make_warn(options)("running without cuBLASLt and cuDNN, as asked: slower generated code takes their place");
     return libraries;
   }
-  const auto take = [&](Result<std::shared_ptr<Library>> library, const char* loss) {
-    if (library.ok()) {
-      libraries.push_back(*std::move(library));
-    } else {
-      make_warn(options)(std::string(loss) + ": " + library.status().message());
-    }
+  std::string missing, reasons;
+  const auto take = [&](Result<std::shared_ptr<Library>> library, const char* name) {
+    if (library.ok()) return libraries.push_back(*std::move(library));
+    missing += (missing.empty() ? "" : " and ") + std::string(name);
+    reasons += "; " + library.status().message();
   };
 #if FUSEC_WITH_CUBLASLT
-  take(make_cublaslt_library(options, memory),
-       "running without cuBLASLt: models compiled here have generated code in its place, which is slow, and packages "
-       "that "
-       "call it do not run");
+  take(make_cublaslt_library(options, memory), "cuBLASLt");
 #endif
-  take(make_cudnn_library(options, memory),
-       "running without cuDNN: models compiled here have matrix products of patches in place of convolutions, which is "
-       "slow, and packages that call it do not run");
+  take(make_cudnn_library(options, memory), "cuDNN");
+  if (!missing.empty())
+    make_warn(options)("running without " + missing +
+                       ": models compiled here have slower generated code in the place of its calls, and packages "
+                       "with such calls do not run" +
+                       reasons);
 #else
   (void)options, (void)memory;
 #endif

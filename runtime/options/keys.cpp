@@ -145,7 +145,7 @@ const OptionRow kRows[] = {
       "f16 or bf16: run an f32 model in it, inputs and outputs stay; f32: as the model says (default)"},
      set_precision},
     {{"no-library", kBools, "false",
-      "plain loops in place of oneDNN; on a GPU, generated code in place of cuBLASLt and cuDNN, which is slow"},
+      "plain loops in place of oneDNN; on a GPU, generated code in place of cuBLASLt and cuDNN, which is slower"},
      [](Options& o, const GivenOption& g) { return set_bool(o.use_library, g, true); }},
     {{"batch-invariant", kBools, "false",
       "library calls use one algorithm for all batches and no measured times, so that a sample's results have the same "

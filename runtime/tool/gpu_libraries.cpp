@@ -49,9 +49,9 @@ constexpr LibraryRow kLibraryRows[] = {
     {"nvJitLink", open_nvidia<kNvJitLink>, "nvJitLinkVersion", assembler_version,
      "without the PTX compiler, NVRTC makes the machine code, or the driver"},
     {"cuBLASLt", open_nvidia<kCublasLt>, "cublasLtGetVersion", cublaslt_version,
-     "matrix products on a GPU are generated code, which is slow"},
+     "matrix products on a GPU are slower generated code"},
     {"cuDNN", open_nvidia<kCudnn>, "cudnnGetVersion", cudnn_version,
-     "convolutions on a GPU are matrix products of patches, which is slow"},
+     "convolutions on a GPU are slower matrix products of patches"},
 };
 
 }  // namespace

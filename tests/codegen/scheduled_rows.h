@@ -32,15 +32,15 @@ struct GpuSize {
 };
 
 // The only kernel of a graph. `$B` of the text is the number of rows.
-inline Scheduled schedule(const std::string& text, int64_t rows, const GpuSize& gpu) {
+inline Scheduled schedule(const std::string& text, int64_t rows, const GpuSize& gpu, const Options& options = {}) {
   const auto graph = ir::parse_graph(filled(text, {{"$B", std::to_string(rows)}}));
   EXPECT_TRUE(graph.ok()) << graph.status().str();
   Target target = *named_target(gpu.clusters ? "sm_90" : "sm_89");
   target.sm_count = gpu.sms;
   if (gpu.cache > 0) target.last_level_cache = gpu.cache;
-  const auto parts = compiler::partition(*graph, target, {});
+  const auto parts = compiler::partition(*graph, target, options);
   EXPECT_TRUE(parts.ok()) << parts.status().str();
-  const auto program = compiler::lower(*graph, *parts, target, {}, {}, {.most = 1});
+  const auto program = compiler::lower(*graph, *parts, target, options, {}, {.most = 1});
   EXPECT_TRUE(program.ok()) << program.status().str();
   EXPECT_EQ(program->kernels.size(), 1U);
   Scheduled s{program->kernels[ir::KernelId{0}], {}};

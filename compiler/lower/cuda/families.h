@@ -40,6 +40,9 @@ std::optional<ir::Block> cuda_warpgroup_product(const Scheduling& s, const Perfe
 // Schedules matrix products of 16-bit floats for matrix instructions. Returns nullopt for nests that are no such
 // product.
 std::optional<ir::Block> cuda_product(const Scheduling& s, const PerfectNest& nest);
+// Schedules any matrix product of f32 or 16-bit floats, for regions that have one (LoopNest::multiplies). Returns
+// nullopt for other nests.
+std::optional<ir::Block> cuda_general_product(const Scheduling& s, const PerfectNest& nest);
 // Schedules rows of any length. Returns nullopt where the body has what this family does not handle, such as scans or
 // phases of different lengths.
 std::optional<ir::Block> cuda_rows(const Scheduling& s, const PerfectNest& nest);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lower for CUDA: finds the parts of a nest that is a product of 16-bit matrices.
+// Lower for CUDA: finds the parts of a nest that is a matrix product.
 
 #include "compiler/lower/cuda/product_parts.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 class Finder {
  public:
-  Finder(ir::Kernel& kernel, const PerfectNest& nest) : k_(kernel), nest_(nest) {}
+  Finder(ir::Kernel& kernel, const PerfectNest& nest, ProductKind kind) : k_(kernel), nest_(nest), kind_(kind) {}
 
   std::optional<ProductParts> run() {
     if (nest_.heads.empty()) return std::nullopt;
@@ -36,7 +36,8 @@ class Finder {
   bool is_plain(const Stmt& stmt) const {
     if (!ir::nested_blocks(stmt).empty() || std::holds_alternative<ir::Alloc>(stmt.v)) return false;
     const auto* load = std::get_if<ir::Load>(&stmt.v);
-    return load == nullptr || (load->clamp == 0 && k_.buffers[load->buffer].space == ir::Space::in);
+    return load == nullptr ||
+           ((load->clamp == 0 || kind_ != ProductKind::of_matrix) && k_.buffers[load->buffer].space == ir::Space::in);
   }
 
   const Stmt* definition(const Operand& operand) const {
@@ -84,21 +85,31 @@ class Finder {
     p_.term = p_.sum->loops[0];
     const ir::Let* mul = let_of(p_.sum->yield[0]);
     if (mul == nullptr || mul->op != ir::ScalarOp::mul) return false;
-    const auto x = factor(mul->args[0]), y = factor(mul->args[1]);
-    if (!x || !y || k_.regs[*x].dtype != k_.regs[*y].dtype) return false;
-    p_.left = *x, p_.right = *y;
-    if (uses(p_.left, p_.n.var)) std::swap(p_.left, p_.right);
-    if (uses(p_.left, p_.n.var) || (p_.m && uses(p_.right, p_.m->var))) return false;
-    return p_.reads_rows(k_, p_.right);
+    const bool narrow = kind_ != ProductKind::wide && narrow_type(mul->args[0]) &&
+                        narrow_type(mul->args[0]) == narrow_type(mul->args[1]);
+    if (narrow) {
+      const Operand x = mul->args[0], y = mul->args[1];  // factor adds to the statements
+      p_.left = *factor(x), p_.right = *factor(y);
+    } else if (!set_wide_factors(*mul)) {
+      return false;
+    }
+    if (p_.uses(p_.left, p_.n.var)) std::swap(p_.left, p_.right);
+    if (p_.uses(p_.left, p_.n.var)) return false;
+    if (kind_ != ProductKind::of_matrix) return p_.uses(p_.right, p_.n.var);
+    return !(p_.m && p_.uses(p_.right, p_.m->var)) && p_.reads_rows(k_, p_.right);
   }
 
-  bool uses(RegId reg, VarId var) const {
-    const Block block = p_.closure(reg);
-    return std::any_of(block.begin(), block.end(), [&](const Stmt& stmt) { return mentions(stmt, var); });
+  // Factors of f32 as they are.
+  bool set_wide_factors(const ir::Let& mul) {
+    const auto *x = std::get_if<RegId>(&mul.args[0]), *y = std::get_if<RegId>(&mul.args[1]);
+    if (kind_ == ProductKind::of_matrix || x == nullptr || y == nullptr) return false;
+    p_.left = *x, p_.right = *y;
+    return true;
   }
 
   ir::Kernel& k_;
   const PerfectNest& nest_;
+  const ProductKind kind_;
   ProductParts p_;
 };
 
@@ -125,6 +136,11 @@ ir::Block ProductParts::closure(RegId reg) const {
   return out;
 }
 
+bool ProductParts::uses(RegId reg, VarId var) const {
+  const Block block = closure(reg);
+  return std::any_of(block.begin(), block.end(), [&](const Stmt& stmt) { return mentions(stmt, var); });
+}
+
 bool ProductParts::reads_rows(const ir::Kernel& kernel, RegId reg) const {
   const Block block = closure(reg);
   const auto* load = block.size() == 1 ? std::get_if<ir::Load>(&block[0].v) : nullptr;
@@ -133,8 +149,8 @@ bool ProductParts::reads_rows(const ir::Kernel& kernel, RegId reg) const {
   return affine && affine->coefficient(term.var).is(1) && divisible_by(kernel, affine->rest, 2);
 }
 
-std::optional<ProductParts> find_product_parts(ir::Kernel& kernel, const PerfectNest& nest) {
-  return Finder(kernel, nest).run();
+std::optional<ProductParts> find_product_parts(ir::Kernel& kernel, const PerfectNest& nest, ProductKind kind) {
+  return Finder(kernel, nest, kind).run();
 }
 
 }  // namespace fusec::compiler

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a nest that is a product of 16-bit matrices with what surrounds it:
+// The parts of a nest that is a matrix product with what surrounds it:
 //
-//   y[.., m, n] = f(sum over k of f32(left[.., m, k]) * f32(right[.., n, k]), ...)
+//   y[.., m, n] = f(sum over k of left[.., m, k] * right[.., n, k], ...)
 #pragma once
 
 #include <optional>
@@ -15,16 +15,24 @@ struct ProductParts {
   ir::Block made;                   // what makes the factors: the statements before the sum and those inside of it
   ir::LoopHead n, term;             // of columns, and of the sum
   std::optional<ir::LoopHead> m;    // of rows: the innermost loop of the others, if there is any
-  ir::RegId left, right;            // the 16-bit factors: of rows, and of columns
+  ir::RegId left, right;            // the factors: of rows, and of columns
 
   // Those of the statements on which the register depends, in order.
   ir::Block closure(ir::RegId reg) const;
+  // Whether the factor depends on the loop.
+  bool uses(ir::RegId reg, VarId var) const;
   // Whether the factor lies in memory, unguarded, with its terms side by side from even elements on, and is made of
   // nothing else.
   bool reads_rows(const ir::Kernel& kernel, ir::RegId reg) const;
 };
 
-// nullopt: the nest is no such product, or its right factor does not lie in memory with its terms side by side.
-std::optional<ProductParts> find_product_parts(ir::Kernel& kernel, const PerfectNest& nest);
+enum class ProductKind : uint8_t {
+  of_matrix,  // 16-bit factors, of which the right one lies in memory with its terms side by side, alike for all rows
+  general,    // any factors, which both may depend on outer loops: 16-bit ones if both are, else f32
+  wide,       // the same, but f32 always
+};
+// nullopt: the nest is no such product.
+std::optional<ProductParts> find_product_parts(ir::Kernel& kernel, const PerfectNest& nest,
+                                               ProductKind kind = ProductKind::of_matrix);
 
 }  // namespace fusec::compiler

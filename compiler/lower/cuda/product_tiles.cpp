@@ -23,8 +23,6 @@ constexpr int64_t kFewBytes = 160 << 10;             // of a block, where blocks
 constexpr int64_t kWholeTerms = 256, kChunk = 64;
 constexpr double kTileColumns = 24, kTileRows = 8, kBlocks = 1.5;
 
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
 int64_t shared_bytes(const ProductShape& shape, const ProductTiles& t) {
   const int64_t factors = ((shape.in_place() ? 0 : t.rows) + t.columns) * (t.chunk + kTilePad) * 2;
   const int64_t results = t.kept_rows() * (t.columns + kTilePad) * 4;
@@ -49,6 +47,17 @@ std::optional<ProductTiles> make_tiles(const Target& target, const ProductShape&
   return t;
 }
 
+// Tiles of scalar arithmetic, with as few loads from shared memory for each result as registers allow, for many columns
+// and few, many rows and few.
+constexpr ScalarTile kScalarTiles[] = {{16, 16, 8, 8}, {16, 16, 8, 4}, {8, 16, 8, 4}, {16, 8, 8, 4}, {32, 4, 8, 4},
+                                       {8, 16, 4, 4},  {8, 8, 4, 4},   {8, 16, 2, 2}, {16, 8, 2, 2}};
+constexpr int64_t kUnknownColumns = 128;
+constexpr int64_t kFewRowsShare =
+    16;  // of the rows that fill a GPU: what few are taken to be; chosen between 1 and all
+// Cycles for each term, all estimated: a multiprocessor computes so many products in one, rows or columns of a tile
+// take as long to load as so many to multiply, and a chunk of terms takes so long to come from the cache.
+constexpr double kScalarRate = 128, kScalarTileEdge = 16, kChunkCycles = 800;
+
 // How much longer the product takes than if it had no more columns than results, in large tiles, for every
 // multiprocessor. `outer`: products of so many rows.
 double cost(const Target& target, const ProductShape& shape, const ProductTiles& t, int64_t rows, int64_t outer) {
@@ -60,6 +69,37 @@ double cost(const Target& target, const ProductShape& shape, const ProductTiles&
 }
 
 }  // namespace
+
+ScalarTile choose_scalar_tile(const Scheduling& s, const IndexExpr& count, const IndexExpr& row_count,
+                              const IndexExpr& columns) {
+  const ScalarTile& largest = kScalarTiles[0];
+  const int64_t across = std::max<int64_t>(1, typical_value(s, columns).value_or(kUnknownColumns));
+  const int64_t least = largest.rows() * std::max<int64_t>(1, s.target.sm_count * largest.columns() / across);
+  const bool many = has_many(s, count, least, true);
+  // Where the rows are not known, a symbol of 1 may stand for a sequence.
+  const int64_t all = known_value(s, count).value_or(
+      std::max(typical_value(s, count).value_or(0), many ? 4 * least : least / kFewRowsShare));
+  const int64_t of_product =
+      row_count == count
+          ? all
+          : known_value(s, row_count).value_or(std::max(typical_value(s, row_count).value_or(0), kManyRows));
+  const int64_t rows = std::max<int64_t>(1, of_product), products = std::max<int64_t>(1, all / rows);
+  const auto cost = [&](const ScalarTile& t) {
+    const auto height = static_cast<double>(t.rows()), width = static_cast<double>(t.columns());
+    const int64_t blocks = products * ((rows + t.rows() - 1) / t.rows()) * ((across + t.columns() - 1) / t.columns());
+    const double term = height * width * (1 + kScalarTileEdge / height + kScalarTileEdge / width) / kScalarRate;
+    return std::max(static_cast<double>(std::max<int64_t>(blocks, s.target.sm_count)) / s.target.sm_count * term,
+                    kChunkCycles / static_cast<double>(t.chunk()));
+  };
+  const ScalarTile* best = &kScalarTiles[0];
+  for (const ScalarTile& t : kScalarTiles)
+    if (cost(t) < cost(*best)) best = &t;
+  const int64_t height = decide(s, &ScheduleChoice::tile_rows, static_cast<int>(best->rows())),
+                width = decide(s, &ScheduleChoice::tile_columns, static_cast<int>(best->columns()));
+  for (const ScalarTile& t : kScalarTiles)
+    if (t.rows() == height && t.columns() == width) return t;
+  return *best;
+}
 
 std::optional<ProductTiles> choose_product_tiles(const Scheduling& s, const ProductShape& shape, const IndexExpr& count,
                                                  const std::optional<LoopHead>& row) {

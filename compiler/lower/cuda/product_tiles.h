@@ -13,6 +13,8 @@ namespace fusec::compiler {
 // Elements behind each row of a tile, so that rows begin in different banks.
 inline constexpr int64_t kTilePad = 8;
 
+inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
 // A product of `terms` for each of `columns` results of a row.
 struct ProductShape {
   int64_t terms = 0, columns = 0;
@@ -37,6 +39,22 @@ struct ProductTiles {
     return (chunks(p.terms) * chunk + p.patches->width - 1) / p.patches->width;
   }
 };
+
+// The tile of a product by scalar arithmetic. Thread (i, j) of thread_rows x thread_columns has the results of rows
+// i + thread_rows * 0, 1, ... and of columns j + thread_columns * 0, 1, ...
+struct ScalarTile {
+  int64_t thread_rows = 0, thread_columns = 0;
+  int64_t rows_of_thread = 0, columns_of_thread = 0;
+
+  int64_t rows() const { return thread_rows * rows_of_thread; }
+  int64_t columns() const { return thread_columns * columns_of_thread; }
+  // Terms that are in shared memory at once: more where a thread loads few elements of each.
+  int64_t chunk() const { return (rows() + columns()) * 8 <= thread_rows * thread_columns * 3 ? 64 : 32; }
+};
+// `count` is the number of rows of all products, `row_count` that of one. The order of sums does not depend on the
+// tile.
+ScalarTile choose_scalar_tile(const Scheduling& s, const IndexExpr& count, const IndexExpr& row_count,
+                              const IndexExpr& columns);
 
 // The tiles for the loops over rows, the innermost of which is `row`, if there are any, and for the choice at hand;
 // nullopt: there are none. `count` is the number of rows.

@@ -16,6 +16,7 @@
 
 #include "compiler/lower/cuda/product_parts.h"
 #include "compiler/lower/cuda/product_tiles.h"
+#include "compiler/lower/cuda/tile_walk.h"
 #include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
 
@@ -25,14 +26,6 @@ namespace {
 
 constexpr int64_t kMaxLanes = 8;  // elements of an access of 16 bytes
 constexpr int64_t kLines = 2;     // of windows of a block; 4 were no faster for 64 images, and slower for one
-
-// Iterations of a nest of loops, of which those that run once are left out: they would not count as axes of buffers.
-struct Axis {
-  LoopTag tag;
-  VarId var;
-  int64_t extent;
-  IndexExpr at() const { return extent > 1 ? IndexExpr::symbol(var) : IndexExpr(0); }
-};
 
 class ProductSchedule {
  public:
@@ -45,6 +38,8 @@ class ProductSchedule {
   bool suits() {
     if (!find_parts()) return false;
     find_windows();
+    // Its tiles have rows of one loop alone, which may be short.
+    if (s_.multiplies && nest_.heads.size() > 2 && !shape_.in_place()) return false;
     if (!choose_tiles()) return false;
     find_turns();
     return true;
@@ -55,14 +50,14 @@ class ProductSchedule {
     const VarId i = add_var(k_), j = add_var(k_);
     row0_ = IndexExpr::symbol(i) * tiles_.rows, column0_ = IndexExpr::symbol(j) * tiles_.columns;
     const DType dtype = k_.regs[p_.left].dtype;
-    a_ = {shape_.in_place() ? BufferId() : add_tile("A", dtype, tiles_.rows, tiles_.chunk + kTilePad, tiles_.chunk),
+    a_ = {shape_.in_place() ? BufferId() : add_tile(k_, "A", dtype, tiles_.rows, tiles_.chunk + kTilePad, tiles_.chunk),
           p_.left,
           p_.m,
           tiles_.rows,
           1,
           {},
           {}};
-    b_ = {add_tile("B", dtype, tiles_.columns, tiles_.chunk + kTilePad, tiles_.chunk),
+    b_ = {add_tile(k_, "B", dtype, tiles_.columns, tiles_.chunk + kTilePad, tiles_.chunk),
           p_.right,
           p_.n,
           tiles_.columns,
@@ -74,15 +69,16 @@ class ProductSchedule {
     a_.work = shape_.patches ? read_patches() : p_.closure(p_.left), b_.work = p_.closure(p_.right);
     a_.lanes = left_lanes_, b_.lanes = in_lanes_;
     for (Factor* f : {&a_, &b_})
-      f->walk = walk(f->rows, tiles_.chunk / f->lanes, f->lanes, !lies_along_terms(p_.closure(f->value)));
-    results_ = add_tile("C", DType::f32, tiles_.kept_rows(), tiles_.columns + kTilePad, tiles_.columns);
+      f->walk =
+          make_walk(k_, threads(), f->rows, tiles_.chunk / f->lanes, f->lanes, !lies_along_terms(p_.closure(f->value)));
+    results_ = add_tile(k_, "C", DType::f32, tiles_.kept_rows(), tiles_.columns + kTilePad, tiles_.columns);
     warps_ = {{LoopTag::block, add_var(k_), tiles_.row_warps},
               {LoopTag::block, add_var(k_), tiles_.column_warps},
               {LoopTag::block, add_var(k_), kWarp}};
     rows_of_warp_ = {LoopTag::unroll, add_var(k_), tiles_.rows / tiles_.row_warps / ir::kMmaRows};
     columns_of_warp_ = {LoopTag::unroll, add_var(k_), tiles_.columns / tiles_.column_warps / ir::kMmaColumns};
     ir::IndexShape held;
-    for (const Axis& axis : used(warps_)) held.push_back(axis.extent);
+    for (const TileAxis& axis : used_axes(warps_)) held.push_back(axis.extent);
     held.insert(held.end(), {rows_of_warp_.extent, columns_of_warp_.extent, ir::kMmaResults});
     sums_ = add_buffer(k_, {"sums", ir::Space::reg, DType::f32, std::move(held), {}, 0, ""});
     Block body;
@@ -162,16 +158,6 @@ class ProductSchedule {
 
   int64_t threads() const { return tiles_.threads(); }
 
-  BufferId add_tile(const char* name, DType dtype, int64_t rows, int64_t pitch, int64_t columns) {
-    return add_buffer(k_, {name + std::to_string(k_.buffers.size()),
-                           ir::Space::shared,
-                           dtype,
-                           {rows, columns},
-                           {},
-                           0,
-                           "pitch " + std::to_string(pitch)});
-  }
-
   std::vector<LoopHead> grid(VarId i, VarId j) const {
     std::vector<LoopHead> heads;
     for (const LoopHead& head : nest_.heads)
@@ -185,44 +171,7 @@ class ProductSchedule {
     return heads;
   }
 
-  static std::vector<Axis> used(std::vector<Axis> axes) {
-    std::erase_if(axes, [](const Axis& axis) { return axis.extent == 1; });
-    return axes;
-  }
-  static Stmt over(const std::vector<Axis>& axes, Block body) {
-    std::vector<LoopHead> heads;
-    for (const Axis& axis : used(axes)) heads.push_back({axis.tag, axis.var, axis.extent});
-    if (heads.empty()) heads.push_back({LoopTag::unroll, axes[0].var, 1});
-    return rebuild_loops(heads, std::move(body));
-  }
-
   // --- from memory to tiles ----------------------------------------------------------------------------------------
-
-  // The threads of the block over the accesses of a tile of `rows` rows: threads that follow each other take accesses
-  // of one row, or the same access of several rows.
-  struct Walk {
-    int64_t lanes;
-    Axis group, thread, step, turn;
-    IndexExpr row() const { return step.at() * group.extent + group.at(); }
-    IndexExpr column() const { return (turn.at() * thread.extent + thread.at()) * lanes; }
-    bool down_rows;
-    std::vector<Axis> axes() const {
-      if (down_rows) return {thread, group, step, turn};
-      return {group, thread, step, turn};
-    }
-  };
-  Walk walk(int64_t rows, int64_t accesses, int64_t lanes, bool down_rows) {
-    const auto part = [](int64_t of, int64_t most) { return largest_divisor(of, std::clamp<int64_t>(most, 1, of)); };
-    const int64_t first = down_rows ? part(rows, threads()) : part(accesses, threads());
-    const int64_t second = part(down_rows ? accesses : rows, threads() / first);
-    const int64_t side_by_side = down_rows ? second : first, groups = down_rows ? first : second;
-    return {lanes,
-            {LoopTag::block, add_var(k_), groups},
-            {LoopTag::block, add_var(k_), side_by_side},
-            {LoopTag::unroll, add_var(k_), rows / groups},
-            {LoopTag::unroll, add_var(k_), accesses / side_by_side},
-            down_rows};
-  }
 
   // A factor of the product: `value` for a tile of rows of the loop `along`.
   struct Factor {
@@ -232,7 +181,7 @@ class ProductSchedule {
     int64_t rows = 0;
     int64_t lanes = 1;
     Block work;  // that makes the value
-    Walk walk;
+    TileWalk walk;
   };
 
   // What makes the access of the factor's walk in the tile that begins at a row and a term.
@@ -250,32 +199,18 @@ class ProductSchedule {
       if (f.along && !divisible_by(k_, f.along->extent, f.rows)) guard.push_back(f.along->extent - 1 - row0 - row);
       if (has_tail) guard.push_back(left);
       auto* load = std::get_if<ir::Load>(&stmt.v);
-      if (load != nullptr && k_.buffers[load->buffer].space != ir::Space::shared) add_guard(*load, guard);
+      if (load != nullptr && k_.buffers[load->buffer].space != ir::Space::shared) guard_load(k_, *load, guard);
       if (auto* store = std::get_if<ir::Store>(&stmt.v); store != nullptr && has_tail && computes)
         store->guard.push_back(left);
     }
     if (f.along) substitute(work, f.along->var, row0 + row);
     vectorize(k_, work, p_.term.var, static_cast<int>(f.lanes), term0 + column);
     // What stands behind the last term could be no number.
-    if (has_tail && computes) add_zeros(work, f.tile, {row, column + lane()}, f.lanes, {-left - 1});
+    if (has_tail && computes) add_zeros(k_, work, f.tile, {row, column + lane()}, f.lanes, {-left - 1});
     return work;
   }
   Stmt fill(const Factor& f, const IndexExpr& row0, const IndexExpr& term0) {
-    return over(f.walk.axes(), make(f, row0, term0));
-  }
-
-  // Whether the block makes 0 of loads that yield 0.
-  static bool keeps_zeros(const Block& block) {
-    return std::all_of(block.begin(), block.end(), [](const Stmt& stmt) {
-      if (const auto* load = std::get_if<ir::Load>(&stmt.v))
-        return load->guard.empty() || (load->otherwise.f == 0 && load->otherwise.i == 0);
-      const auto* let = std::get_if<ir::Let>(&stmt.v);
-      return let != nullptr && let->op == ir::ScalarOp::cast;
-    });
-  }
-  void add_guard(ir::Load& load, const ir::Guard& guard) const {
-    if (load.guard.empty()) load.otherwise = {k_.buffers[load.buffer].dtype};
-    load.guard.insert(load.guard.end(), guard.begin(), guard.end());
+    return loop_over(f.walk.axes(), make(f, row0, term0));
   }
 
   // --- patches -----------------------------------------------------------------------------------------------------
@@ -285,8 +220,8 @@ class ProductSchedule {
   Stmt fill_windows() {
     const int64_t all = tiles_.lines(shape_), full = shape_.terms / shape_.patches->width;
     const int64_t count = shape_.positions(tiles_.rows), warps = std::min(all, threads() / kWarp);
-    windows_ = add_tile("W", k_.regs[p_.left].dtype, all, round_up(count, kMaxLanes), count);
-    const Axis warp{LoopTag::block, add_var(k_), warps}, thread{LoopTag::block, add_var(k_), kWarp},
+    windows_ = add_tile(k_, "W", k_.regs[p_.left].dtype, all, round_up(count, kMaxLanes), count);
+    const TileAxis warp{LoopTag::block, add_var(k_), warps}, thread{LoopTag::block, add_var(k_), kWarp},
         turn{LoopTag::unroll, add_var(k_), (all + warps - 1) / warps},
         step{LoopTag::unroll, add_var(k_), (count + kWarp - 1) / kWarp};
     const IndexExpr line = turn.at() * warps + warp.at(), position = step.at() * kWarp + thread.at();
@@ -302,15 +237,15 @@ class ProductSchedule {
     if (!divisible_by(k_, p_.m->extent, tiles_.rows))
       guard.push_back((p_.m->extent - 1 - row0_) * shape_.patches->step + shape_.patches->width - 1 - position);
     for (Stmt& stmt : work)
-      if (auto* load = std::get_if<ir::Load>(&stmt.v)) add_guard(*load, guard);
+      if (auto* load = std::get_if<ir::Load>(&stmt.v)) guard_load(k_, *load, guard);
     const bool has_zeros = full < all && !keeps_zeros(work);
     if (has_zeros) {
       ir::Guard behind = inside;
       inside.push_back(IndexExpr(full - 1) - line), behind.push_back(line - full);
-      add_zeros(work, windows_, {line, position}, 1, std::move(behind));
+      add_zeros(k_, work, windows_, {line, position}, 1, std::move(behind));
     }
     work.push_back({ir::Store{windows_, {line, position}, value, inside, ir::StoreHint::none}});
-    return over({warp, thread, turn, step}, std::move(work));
+    return loop_over({warp, thread, turn, step}, std::move(work));
   }
 
   // A block takes a few lines of windows, for which it loads the matrix once.
@@ -389,11 +324,12 @@ class ProductSchedule {
     step.push_back({std::move(mma)});
     step.push_back({ir::Store{sums_, sums_at(lane()), after, {}, ir::StoreHint::none}});
     std::vector<LoopHead> heads;
-    for (const Axis& axis : used(warps_)) heads.push_back({axis.tag, axis.var, axis.extent});
+    for (const TileAxis& axis : used_axes(warps_)) heads.push_back({axis.tag, axis.var, axis.extent});
     const int64_t steps = tiles_.chunk / ir::kMmaTerms;
     if (steps > 1) heads.push_back({steps <= 8 ? LoopTag::unroll : LoopTag::seq, at, steps});
     if (steps == 1) substitute(step, at, 0);
-    for (const Axis& axis : used({rows_of_warp_, columns_of_warp_})) heads.push_back({axis.tag, axis.var, axis.extent});
+    for (const TileAxis& axis : used_axes({rows_of_warp_, columns_of_warp_}))
+      heads.push_back({axis.tag, axis.var, axis.extent});
     return rebuild_loops(heads, std::move(step));
   }
 
@@ -405,40 +341,31 @@ class ProductSchedule {
   }
   std::vector<IndexExpr> sums_at(const IndexExpr& result) const {
     std::vector<IndexExpr> index;
-    for (const Axis& axis : used(warps_)) index.push_back(axis.at());
+    for (const TileAxis& axis : used_axes(warps_)) index.push_back(axis.at());
     index.insert(index.end(), {rows_of_warp_.at(), columns_of_warp_.at(), result});
     return index;
   }
   Stmt over_results(Block body) const {
-    std::vector<Axis> axes = warps_;
+    std::vector<TileAxis> axes = warps_;
     axes.insert(axes.end(), {rows_of_warp_, columns_of_warp_});
-    return over(axes, clone(k_, body));
+    return loop_over(axes, clone(k_, body));
   }
 
   Block clear() {
     Block body;
-    add_zeros(body, sums_, sums_at(lane()), ir::kMmaResults, {});
+    add_zeros(k_, body, sums_, sums_at(lane()), ir::kMmaResults, {});
     return body;
-  }
-
-  // Stores zeros in so many lanes.
-  void add_zeros(Block& to, BufferId buffer, std::vector<IndexExpr> index, int64_t lanes, ir::Guard guard) {
-    const DType dtype = k_.buffers[buffer].dtype;
-    const RegId zero = add_reg(k_, dtype, static_cast<int>(lanes));
-    const Operand none = ir::float_constant(dtype, 0);
-    to.push_back({ir::Let{zero, ir::ScalarOp::where, {ir::int_constant(DType::bool_, 1), none, none}}});
-    to.push_back({ir::Store{buffer, std::move(index), zero, std::move(guard), ir::StoreHint::none}});
   }
 
   // --- from the results to memory ----------------------------------------------------------------------------------
 
   // Each warp hands on 16 of its rows at a time, so that few results are in shared memory at once.
   Stmt finish() {
-    const Axis part = rows_of_warp_;
+    const TileAxis part = rows_of_warp_;
     Block body;
-    std::vector<Axis> axes = warps_;
+    std::vector<TileAxis> axes = warps_;
     axes.push_back(columns_of_warp_);
-    body.push_back(over(axes, clone(k_, keep())));
+    body.push_back(loop_over(axes, clone(k_, keep())));
     body.push_back(compute(part.at()));
     if (part.extent == 1) {
       Block one;
@@ -467,7 +394,7 @@ class ProductSchedule {
 
   // The rest of the nest, for part `part` of each warp's rows.
   Stmt compute(const IndexExpr& part) {
-    const Walk w = walk(tiles_.kept_rows(), tiles_.columns / out_lanes_, out_lanes_, false);
+    const TileWalk w = make_walk(k_, threads(), tiles_.kept_rows(), tiles_.columns / out_lanes_, out_lanes_, false);
     const IndexExpr kept = w.row(), column = w.column();
     const IndexExpr row =
         floordiv(kept, ir::kMmaRows) * (tiles_.rows / tiles_.row_warps) + part * ir::kMmaRows + mod(kept, ir::kMmaRows);
@@ -497,7 +424,7 @@ class ProductSchedule {
     }
     if (p_.m) substitute(work, p_.m->var, row0_ + row);
     vectorize(k_, work, p_.n.var, static_cast<int>(out_lanes_), column0_ + column);
-    return over(w.axes(), std::move(work));
+    return loop_over(w.axes(), std::move(work));
   }
 
   const Scheduling& s_;
@@ -512,8 +439,8 @@ class ProductSchedule {
   IndexExpr row0_, column0_;  // where the tile begins
   Factor a_, b_;
   BufferId results_, sums_, windows_;
-  std::vector<Axis> warps_;
-  Axis rows_of_warp_{}, columns_of_warp_{};
+  std::vector<TileAxis> warps_;
+  TileAxis rows_of_warp_{}, columns_of_warp_{};
 };
 
 }  // namespace

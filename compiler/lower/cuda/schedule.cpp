@@ -89,6 +89,8 @@ Block cuda_nest(const Scheduling& s, PerfectNest nest) {
   if (auto scan = cuda_scan(s, nest)) return std::move(*scan);
   if (auto product = cuda_warpgroup_product(s, nest)) return std::move(*product);
   if (auto product = cuda_product(s, nest)) return std::move(*product);
+  if (s.multiplies)
+    if (auto product = cuda_general_product(s, nest)) return std::move(*product);
   if (const auto along = columns_along(nest)) {
     if (auto columns = cuda_columns(s, nest, *along)) return std::move(*columns);
     if (auto parts = cuda_column_parts(s, nest)) return std::move(*parts);
@@ -216,9 +218,10 @@ ScheduleChoice schedule_cuda(LoopNest& nest, const Target& target, const std::ve
   narrow_places(nest.kernel, body);
   const bool independent = is_independent(nest.kernel, body);
   if (independent) body = join_nests(std::move(body));
-  const Scheduling s{nest.kernel,   target,         expected_values,
-                     choice,        made,           typical,
-                     nest.has_many, nest.questions, independent && body.size() > 1};
+  const Scheduling s{nest.kernel,    target,         expected_values,
+                     choice,         made,           typical,
+                     nest.has_many,  nest.questions, independent && body.size() > 1,
+                     nest.multiplies};
   for (Stmt& stmt : body) {
     for (Stmt& inner : cuda_nest(s, peel_loops(std::move(stmt)))) result.push_back(std::move(inner));
   }

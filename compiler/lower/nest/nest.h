@@ -51,6 +51,7 @@ struct LoopNest {
   std::map<std::string, int64_t> typical;
   std::optional<bool> has_many;
   std::vector<CountQuestion> questions;  // that schedules asked
+  bool multiplies = false;               // whether it is a matrix product that no library would compute
 };
 
 // The greatest number that is known to divide `d`, a Dim over symbols of the model, for these shapes.

@@ -120,10 +120,11 @@ void combine(std::vector<Word>& words) {
 }
 
 // The nodes of the region that make a matrix product, whose family says as much.
-std::set<NodeId> find_product(const Graph& graph, const Region& region) {
+std::set<NodeId> find_product(const Graph& graph, const Region& region, bool any) {
   std::set<NodeId> nodes;
   for (const NodeId id : region.nodes)
-    if (is_product_sum(graph, graph.nodes[id])) nodes.insert({id, graph.values[graph.nodes[id].inputs[0]].producer});
+    if (is_product_sum(graph, graph.nodes[id], any))
+      nodes.insert({id, graph.values[graph.nodes[id].inputs[0]].producer});
   return nodes;
 }
 
@@ -179,7 +180,7 @@ std::string shortened(std::vector<Word> words, std::size_t room) {
 }  // namespace
 
 std::string make_name_stem(const ir::Graph& graph, const Region& region, const LoopNest& nest) {
-  const std::set<NodeId> product = find_product(graph, region);
+  const std::set<NodeId> product = find_product(graph, region, nest.multiplies);
   const std::string family = product.empty() ? find_family(nest) : "product", dtype = "_" + find_dtype(nest.kernel);
   std::vector<Word> words = collect_words(graph, region, {family}, product);
   if (words.empty() && family == "pointwise") words.push_back({find_move(nest.kernel), 0});

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products that no library multiplies: their schedules and their code under the emulation against the graph, by
+// tiles of different sizes, and what the compilers make of them.
+#include <gtest/gtest.h>
+
+#include "codegen/cuda/cuda.h"
+#include "codegen/emit.h"
+#include "ir/eval/graph.h"
+#include "tests/codegen/lowered.h"
+#include "tests/codegen/scheduled_rows.h"
+
+namespace fusec::codegen_test {
+namespace {
+
+// Rows by a matrix, with a bias and an activation.
+constexpr const char* kRows = R"(graph @main(%x: f32[$B, $k], %w: f32[$n, $k], %b: f32[$n]) {
+  %0 = reshape %x {shape = [$B, 1, $k]}: f32[$B, 1, $k]
+  %1 = mul %0, %w: f32[$B, $n, $k]
+  %2 = reduce_sum %1 {axes = [2]}: f32[$B, $n]
+  %3 = add %2, %b: f32[$B, $n]
+  %4 = relu %3: f32[$B, $n]
+  return %4 as "y"
+}
+)";
+// A batch of products, whose right factors have their columns side by side.
+constexpr const char* kBatch = R"(graph @main(%x: $T[3, $B, $k], %w: $T[3, $k, $n]) {
+  %0 = reshape %x {shape = [3, $B, 1, $k]}: $T[3, $B, 1, $k]
+  %1 = cast %0 {to = f32}: f32[3, $B, 1, $k]
+  %2 = transpose %w {perm = [0, 2, 1]}: $T[3, $n, $k]
+  %3 = reshape %2 {shape = [3, 1, $n, $k]}: $T[3, 1, $n, $k]
+  %4 = cast %3 {to = f32}: f32[3, 1, $n, $k]
+  %5 = mul %1, %4: f32[3, $B, $n, $k]
+  %6 = reduce_sum %5 {axes = [3]}: f32[3, $B, $n]
+  %7 = cast %6 {to = $T}: $T[3, $B, $n]
+  return %7 as "y"
+}
+)";
+// The sums of a convolution with a window of 3 x 3 over a padded image, and a residual.
+constexpr const char* kWindows = R"(graph @main(%x: $T[$B, 5, 6, $c], %w: $T[$n, $k], %r: $T[$B, 5, 6, $n]) {
+  %0 = constant $T[] {0}
+  %1 = pad %x, %0 {before = [0, 0, 1, 0], after = [0, 0, 1, 0], mode = "constant"}: $T[$B, 5, 8, $c]
+  %2 = unfold %1 {axis = 2, sizes = [6, 3], steps = [1, 1]}: $T[$B, 5, 6, 3, $c]
+  %3 = pad %2, %0 {before = [0, 1, 0, 0, 0], after = [0, 1, 0, 0, 0], mode = "constant"}: $T[$B, 7, 6, 3, $c]
+  %4 = unfold %3 {axis = 1, sizes = [5, 3], steps = [1, 1]}: $T[$B, 5, 3, 6, 3, $c]
+  %5 = transpose %4 {perm = [0, 1, 3, 2, 4, 5]}: $T[$B, 5, 6, 3, 3, $c]
+  %6 = reshape %5 {shape = [$B, 5, 6, 1, $k]}: $T[$B, 5, 6, 1, $k]
+  %7 = cast %6 {to = f32}: f32[$B, 5, 6, 1, $k]
+  %8 = cast %w {to = f32}: f32[$n, $k]
+  %9 = mul %7, %8: f32[$B, 5, 6, $n, $k]
+  %10 = reduce_sum %9 {axes = [4]}: f32[$B, 5, 6, $n]
+  %11 = cast %10 {to = $T}: $T[$B, 5, 6, $n]
+  %12 = add %11, %r: $T[$B, 5, 6, $n]
+  return %12 as "y"
+}
+)";
+
+struct Case {
+  const char* graph;
+  const char* dtype;
+  int64_t rows, columns, terms;
+  std::string text() const {
+    return filled(graph, {{"$T", dtype},
+                          {"$n", std::to_string(columns)},
+                          {"$k", std::to_string(terms)},
+                          {"$c", std::to_string(terms / 9)}});
+  }
+};
+// Rows, columns and terms that fill tiles, chunks and accesses, and that do not.
+const Case kCases[] = {{kRows, "f32", 70, 40, 36},   {kRows, "f32", 130, 33, 71},   {kRows, "f32", 5, 1000, 16},
+                       {kBatch, "f32", 33, 36, 50},  {kBatch, "f16", 33, 35, 33},   {kBatch, "bf16", 20, 24, 96},
+                       {kWindows, "f32", 2, 20, 72}, {kWindows, "f16", 3, 17, 144}, {kWindows, "bf16", 1, 8, 27}};
+// Sums of another order, of f32 or rounded to 16 bits; sums of up to 144 products of numbers from -2 to 2.
+Expectation expected(const Case& c) {
+  return std::string(c.dtype) == "f32" ? Expectation{64, -2, 2, 1, 64} : Expectation{4, -2, 2, 2, 64};
+}
+
+Scheduled scheduled(const Case& c, int sms) {
+  Options options;
+  options.use_library = false;
+  Scheduled s = schedule(c.text(), c.rows, {sms, true}, options);
+  EXPECT_EQ(s.kernel.name.substr(0, 8), "product_") << ir::print(s.kernel);
+  EXPECT_EQ(ir::print(s.kernel).find("reduce."), std::string::npos) << ir::print(s.kernel);
+  return s;
+}
+
+std::vector<Tensor> run(const ir::Kernel& kernel, const Extents& extents) {
+  std::vector<Tensor> args = make_args(kernel, extents, 7, -2, 2);
+  const auto result = ir::evaluate(kernel, args, extents);
+  EXPECT_TRUE(result.ok()) << result.status().str() << ir::print(kernel);
+  return args;
+}
+
+TEST(GeneralProducts, AreWhatTheGraphSays) {
+  for (const Case& c : kCases) {
+    const Scheduled s = scheduled(c, 4);
+    const std::vector<Tensor> got = run(s.kernel, s.extents);
+    const auto graph = ir::parse_graph(filled(c.text(), {{"$B", std::to_string(c.rows)}}));
+    ASSERT_TRUE(graph.ok()) << graph.status().str();
+    std::vector<Tensor> inputs;
+    for (std::size_t i = 0; i < graph->inputs.size(); ++i) {
+      std::vector<int64_t> shape;
+      for (const Dim& extent : graph->type(graph->inputs[i]).shape) shape.push_back(extent.value());
+      inputs.push_back(*Tensor::make(got[i].dtype(), shape));
+      std::memcpy(inputs.back().data(), got[i].data(), got[i].bytes());
+    }
+    const auto results = ir::evaluate(*graph, inputs);
+    ASSERT_TRUE(results.ok()) << results.status().str();
+    std::vector<Tensor> want = got;
+    want.back() = *Tensor::make(got.back().dtype(), got.back().shape());
+    std::memcpy(want.back().data(), (*results)[0].data(), got.back().bytes());
+    expect_close(got, want, expected(c), "the schedule", ir::print(s.kernel));
+  }
+}
+
+// The evaluator runs threads in lockstep and finds races.
+TEST(GeneralProducts, TheLoweredFormHasTheBitsOfTheScheduledOne) {
+  for (const Case& c : kCases) {
+    const Scheduled s = scheduled(c, 4);
+    const auto lowered = compiler::lower_to_threads(s.kernel);
+    ASSERT_TRUE(lowered.ok()) << lowered.status().str();
+    expect_close(run(*lowered, s.extents), run(s.kernel, s.extents), {}, "lowered", ir::print(*lowered));
+  }
+}
+
+// So a sample has the same bits in every batch.
+TEST(GeneralProducts, TilesOfAllSizesAddAlike) {
+  for (const Case& c : kCases) {
+    const Scheduled few = scheduled(c, 1);
+    for (const int sms : {8, 500}) {
+      const Scheduled other = scheduled(c, sms);
+      expect_close(run(other.kernel, other.extents), run(few.kernel, few.extents), {}, "another tile",
+                   ir::print(other.kernel));
+    }
+  }
+}
+
+TEST(GeneralProducts, TheTextRunsLikeTheEvaluator) {
+  FUSEC_NEEDS_COMPILER();
+  if (kSanitized) GTEST_SKIP() << "left to builds without sanitizers";
+  std::vector<Scheduled> all;
+  std::vector<ir::Kernel> kernels;
+  std::vector<std::string> texts;
+  for (const Case& c : kCases) {
+    all.push_back(scheduled(c, 4));
+    kernels.push_back(all.back().kernel);
+    const auto text = codegen_test::emit_text(kernels.back(), named_target("sm_90").value(), Codegen::nvrtc);
+    ASSERT_TRUE(text.ok()) << text.status().str();
+    texts.push_back(*text);
+  }
+  const auto library = EmulationLibrary::make(kernels, texts);
+  ASSERT_NE(library, nullptr);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::vector<Tensor> want = run(kernels[i], all[i].extents);
+    for (const bool reversed : {true, false}) {
+      const std::vector<Tensor> got = make_args(kernels[i], all[i].extents, 7, -2, 2);
+      const RunOutcome outcome = library->run(i, got, all[i].extents, reversed);
+      ASSERT_EQ(outcome.error, "") << texts[i];
+      expect_close(got, want, expected(kCases[i]), "the emulation", ir::print(kernels[i]));
+    }
+  }
+}
+
+TEST(GeneralProducts, StayInRegisters) {
+  const Case large[] = {{kRows, "f32", 12544, 3072, 768}, {kRows, "f32", 200704, 64, 147},
+                        {kRows, "f32", 100, 512, 4608},   {kBatch, "f32", 384, 384, 64},
+                        {kBatch, "f16", 384, 384, 64},    {kWindows, "f32", 500, 128, 1152},
+                        {kWindows, "f16", 500, 128, 1152}};
+  for (const Codegen codegen : {Codegen::nvrtc, Codegen::llvm})
+    for (const Case& c : large) {
+      const Scheduled s = scheduled(c, 132);
+      const auto artifact = codegen_test::emit(s.kernel, named_target("sm_90").value(), {.codegen = codegen});
+      if (artifact.status().code() == StatusCode::unsupported) break;  // no such compiler
+      ASSERT_TRUE(artifact.ok()) << artifact.status().str();
+      const codegen::ArtifactPhase& phase = artifact->phases.at(0);
+      EXPECT_EQ(phase.local_bytes, 0) << ir::print(s.kernel);
+      EXPECT_LE(phase.registers * phase.threads, 32768) << phase.registers << ir::print(s.kernel);
+    }
+}
+
+}  // namespace
+}  // namespace fusec::codegen_test
