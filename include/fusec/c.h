@@ -41,7 +41,7 @@ extern "C" {
 
 /* The version of this header. */
 #define FUSEC_ABI_MAJOR 0
-#define FUSEC_ABI_MINOR 1
+#define FUSEC_ABI_MINOR 2
 
 typedef struct fusec_error fusec_error;
 typedef struct fusec_options fusec_options;
@@ -210,6 +210,10 @@ FUSEC_C_API void fusec_builder_free(fusec_builder* builder);
  * b), min(a, b) and max(a, b). A symbol is a name, and takes its value when the engine runs. "[]" is a scalar. */
 FUSEC_C_API fusec_error* fusec_builder_input(fusec_builder* builder, const char* name, const char* dtype,
                                              const char* shape, fusec_value* out);
+
+/* The values that a symbol may have: `least` to `most`, both included; most < 0: no upper bound. Kernels may rely on
+ * them, and a run with another value is refused. A later call for the same symbol takes the place of an earlier one. */
+FUSEC_C_API fusec_error* fusec_builder_range(fusec_builder* builder, const char* symbol, int64_t least, int64_t most);
 
 /* A constant of rank 0. `value` is rounded to the dtype. */
 FUSEC_C_API fusec_error* fusec_builder_scalar(fusec_builder* builder, const char* dtype, double value,
