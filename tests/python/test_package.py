@@ -11,7 +11,7 @@ import numpy as np
 
 import fusec
 from fusec import _errors, _library, _options
-from support import DIGITS, PACKAGE, ROOT, TestCase, build, run_python
+from support import DIGITS, PACKAGE, ROOT, TestCase, build, programs, run_python
 
 
 class Errors(TestCase):
@@ -215,16 +215,12 @@ class Command(TestCase):
 
 
 class Pages(TestCase):
-    def programs(self, page):
-        return re.findall(r"```python\n(.*?)```(?:\n\n```\n(.*?)```)?", (ROOT / page).read_text(), re.S)
-
     def test_the_page_prints_what_it_shows(self):
-        programs = self.programs("docs/python.md")
-        self.assertGreater(len(programs), 3)
-        for program, shown in programs:
-            done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT,
-                                  env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)})
-            self.assertEqual((done.returncode, done.stdout), (0, shown), program + done.stderr)
+        found = programs("docs/python.md")
+        self.assertGreater(len(found), 3)
+        for program, shown in found:
+            status, output, errors = run_python(program)
+            self.assertEqual((status, output), (0, shown), program + errors)
 
     def test_the_sample(self):
         done = subprocess.run([sys.executable, ROOT / "samples/python/digits.py"], capture_output=True, text=True,
