@@ -206,7 +206,8 @@ class Weights(TorchCase):
 
 class Layouts(TorchCase):
     def test_channels_last(self):
-        module = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Conv2d(8, 4, 1)).eval().to(memory_format=torch.channels_last)
+        module = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(),
+                                     torch.nn.Conv2d(8, 4, 1)).eval().to(memory_format=torch.channels_last)
         x = torch.randn(2, 3, 9, 9).to(memory_format=torch.channels_last)
         got = self.check(module, x, tolerance=1e-4)
         self.assertTrue(got.is_contiguous(memory_format=torch.channels_last))
@@ -234,7 +235,18 @@ class Rest(TorchCase):
             self.same(self.compiled(self.f, strict=False)(x), self.f(x), 1e-4)
         ((level, line),) = lines
         self.assertEqual(level, "WARNING")
-        self.assertRegex(line, r"inference: fusec takes \d of \d nodes, in 2 pieces; torch keeps 1 aten._linalg_eigh.default \(fusec has no aten._linalg_eigh.default\)")
+        self.assertRegex(line,
+                         r"inference: fusec takes \d of \d nodes, in 2 pieces; torch keeps 1 aten._linalg_eigh.default \(fusec has no aten._linalg_eigh.default\)")
+
+    def test_by_inductor(self):
+        x = torch.randn(4, 4)
+        self.same(self.compiled(self.f, strict=False, rest="inductor")(x), self.f(x), 1e-4)
+        compiled = self.compiled(self.f, strict=False, rest="inductor", dynamic=True)
+        for n in (3, 5):
+            x = torch.randn(n, n)
+            self.same(compiled(x), self.f(x), 1e-4)
+        with self.assertRaisesRegex(Exception, "run by 'eager' or 'inductor'"):
+            self.compiled(self.f, rest="nobody")(x)
 
     def test_is_an_error_in_strict(self):
         with self.assertRaisesRegex(Exception, r"fusec takes \d of \d nodes.*_linalg_eigh.*asks for all"):
@@ -263,7 +275,8 @@ class Rest(TorchCase):
             raise fusec.CompileFailed("no kernel today")
         with unittest.mock.patch.object(_engine, "compile", fail):
             with self.log() as lines:
-                self.same(self.compiled(lambda x: (x + 1, x, x * 2), strict=False)(torch.ones(3)), [torch.full((3,), 2.0), torch.ones(3), torch.full((3,), 2.0)])
+                self.same(self.compiled(lambda x: (x + 1, x, x * 2), strict=False)(torch.ones(3)),
+                          [torch.full((3,), 2.0), torch.ones(3), torch.full((3,), 2.0)])
             self.assertIn("is run by torch: no kernel today", lines[-1][1])
             torch._dynamo.reset()
             with self.assertRaisesRegex(fusec.CompileFailed, "no kernel today"):
@@ -275,11 +288,11 @@ class Rest(TorchCase):
 
 
 class Training(TorchCase):
-    def step(self, make, data, sizes):
+    def step(self, make, data, sizes, **options):
         torch.manual_seed(1)
         ours, theirs = make(), make()
         ours.load_state_dict(theirs.state_dict())
-        compiled = self.compiled(ours, strict=False)
+        compiled = self.compiled(ours, strict=False, **options)
         optimizers = [torch.optim.SGD(m.parameters(), 0.1, momentum=0.9) for m in (ours, theirs)]
         with self.log() as lines:
             for n in sizes:
@@ -297,14 +310,21 @@ class Training(TorchCase):
         self.assertTrue(any("backward: fusec takes" in line for _, line in lines))
 
     def test_mlp(self):
-        self.step(lambda: torch.nn.Sequential(torch.nn.Linear(20, 32), torch.nn.GELU(), torch.nn.LayerNorm(32), torch.nn.Linear(32, 16), torch.nn.SiLU(),
+        self.step(lambda: torch.nn.Sequential(torch.nn.Linear(20, 32), torch.nn.GELU(), torch.nn.LayerNorm(32), torch.nn.Linear(32, 16),
+                                              torch.nn.SiLU(),
                                               torch.nn.Linear(16, 5)), lambda n: torch.randn(n, 20), (8, 8, 12, 5))
 
     def test_cnn(self):
         self.step(lambda: torch.nn.Sequential(
-            torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Conv2d(8, 16, 3, padding=1),
+            torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Conv2d(8, 16, 3,
+                                                                                                                                  padding=1),
             torch.nn.GroupNorm(4, 16), torch.nn.SiLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(16, 5)),
             lambda n: torch.randn(n, 3, 16, 16), (8, 8, 12))
+
+    def test_with_inductor(self):
+        self.step(lambda: torch.nn.Sequential(torch.nn.Linear(20, 32), torch.nn.GELU(), torch.nn.Linear(32, 5)),
+                  lambda n: torch.randn(n, 20), (8, 12),
+                  rest="inductor")
 
     def test_dropout_stays_with_torch(self):
         compiled = self.compiled(lambda x: torch.nn.functional.dropout(x * 2, 0.5) + 1, strict=False)

@@ -39,7 +39,8 @@ class Pointwise(TorchCase):
     def test_activations(self):
         for dtype in FLOATS:
             x = torch.cat([values(40, dtype=dtype), torch.tensor([0.0, 3, -3, 30, -30], dtype=dtype)])
-            self.check(lambda x: [getattr(F, name)(x) for name in ACTIVATIONS] + [F.gelu(x, approximate="tanh"), F.softplus(x, 2, 5), F.elu(x, 0.5)], x,
+            self.check(lambda x: [getattr(F, name)(x) for name in ACTIVATIONS] + [F.gelu(x, approximate="tanh"), F.softplus(x, 2, 5),
+                                                                                  F.elu(x, 0.5)], x,
                        tolerance=TOLERANCE.get(dtype, 1e-5))
 
     def test_binary(self):
@@ -51,15 +52,18 @@ class Pointwise(TorchCase):
     def test_binary_of_integers(self):
         names = "add sub mul div maximum minimum eq ne lt le gt ge fmod remainder bitwise_and bitwise_or bitwise_xor floor_divide".split()
         for dtype in (torch.int64, torch.int32):
-            self.check(lambda x, y: [getattr(torch, name)(x, y) for name in names], values(5, 7, dtype=dtype) - 5, values(7, dtype=dtype, seed=1))
-        self.check(lambda x, y: (x & y, x | y, x ^ y, x == y, x < y, x + y, x * y), values(9, dtype=torch.bool), values(9, dtype=torch.bool, seed=3))
+            self.check(lambda x, y: [getattr(torch, name)(x, y) for name in names], values(5, 7, dtype=dtype) - 5,
+                       values(7, dtype=dtype, seed=1))
+        self.check(lambda x, y: (x & y, x | y, x ^ y, x == y, x < y, x + y, x * y), values(9, dtype=torch.bool),
+                   values(9, dtype=torch.bool, seed=3))
 
     def test_promotion(self):
         x, y, z = values(4), values(4, dtype=torch.int64), values(4, dtype=torch.bfloat16)
         self.check(lambda x, y, z: (x + y, y / 2, y + 2.5, x * z, y > x, z == y, y // 2, y % 3, 2 ** y, 1 - z, x + True, y.bool() + 1), x, y, z)
 
     def test_numbers(self):
-        self.check(lambda x: (x + 2, 2 - x, x * 3, 1 / x, x ** 2, x ** 3, x ** 0.5, x ** -1.5, 2 ** x, torch.add(x, x, alpha=3), torch.sub(x, x, alpha=2),
+        self.check(lambda x: (x + 2, 2 - x, x * 3, 1 / x, x ** 2, x ** 3, x ** 0.5, x ** -1.5, 2 ** x, torch.add(x, x, alpha=3),
+                              torch.sub(x, x, alpha=2),
                               torch.rsub(x, 1)), values(6).abs())
         self.check(lambda x: (x + 9007199254740993, x * -1, x == 9223372036854775807), values(6, dtype=torch.int64))
 
@@ -71,40 +75,48 @@ class Pointwise(TorchCase):
 
     def test_choices(self):
         x, y = values(3, 4), values(4, seed=1)
-        self.check(lambda x, y: (torch.where(x > 0, x, y), torch.where(x > y, 1.0, x), x.masked_fill(x < 0, 7), x.clamp(-0.5, 0.5), x.clamp(min=0.1),
+        self.check(lambda x, y: (torch.where(x > 0, x, y), torch.where(x > y, 1.0, x), x.masked_fill(x < 0, 7), x.clamp(-0.5, 0.5),
+                                 x.clamp(min=0.1),
                                  x.clamp(max=0.2), torch.clamp(x, y - 1, y), torch.lerp(x, y, 0.3), torch.addcmul(x, x, y, value=2)), x, y)
 
     def test_casts(self):
         x = torch.tensor([0.0, 1.5, -1.5, 2.0, 300.0])
-        self.check(lambda x: [x.to(t) for t in (torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int8, torch.bool)], x[:4])
+        self.check(lambda x: [x.to(t) for t in (torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int8,
+                                                torch.bool)], x[:4])
         self.check(lambda x: [x.to(t) for t in (torch.uint8, torch.int16)], x.abs()[:4])
 
 
 class Moves(TorchCase):
     def test_views(self):
-        self.check(lambda x: (x.reshape(6, 4) + 1, x.view(-1) * 2, x.permute(2, 0, 1) + 1, x.transpose(0, 2) * 2, x.unsqueeze(1) + 1, x[:, None].squeeze(1) + 1,
+        self.check(lambda x: (x.reshape(6, 4) + 1, x.view(-1) * 2, x.permute(2, 0, 1) + 1, x.transpose(0, 2) * 2, x.unsqueeze(1) + 1,
+                              x[:, None].squeeze(1) + 1,
                               x.flatten(1) + 1, x[0].t() * 2, x.expand(5, 2, 3, 4) + 1, x.repeat(2, 1, 3), x.movedim(0, 2) * 1), values(2, 3, 4))
 
     def test_slices(self):
-        self.check(lambda x: (x[1:3] * 1, x[:, -2:] * 1, x[::2] * 1, x[:, 1] * 1, x[-1] * 1, x[..., None, 1:] * 1, x[10:] * 1, x[:, 2:100] * 1), values(5, 4))
+        self.check(lambda x: (x[1:3] * 1, x[:, -2:] * 1, x[::2] * 1, x[:, 1] * 1, x[-1] * 1, x[..., None, 1:] * 1, x[10:] * 1,
+                              x[:, 2:100] * 1), values(5, 4))
         self.check(lambda x: [p * 1 for p in x.split(2, 1)] + [p * 1 for p in x.split([1, 3], 1)] + [p * 1 for p in x.unbind(0)] +
                    [p * 1 for p in x.chunk(2, 0)], values(5, 4))
 
     def test_joins(self):
-        self.check(lambda x, y: (torch.cat([x, y], 1), torch.cat([x, x.double()], 0), torch.stack([x, x], -1), torch.cat([torch.zeros(0), x[0]])), values(3, 4),
+        self.check(lambda x, y: (torch.cat([x, y], 1), torch.cat([x, x.double()], 0), torch.stack([x, x], -1), torch.cat([torch.zeros(0),
+                                                                                                                          x[0]])), values(3, 4),
                    values(3, 2))
 
     def test_pads_flips_and_triangles(self):
         self.check(lambda x: (F.pad(x, (1, 2)), F.pad(x, (1, 0, 0, 3), value=2.5), F.pad(x, (-1, 2)), F.pad(x[None], (1, 2), mode="reflect"),
-                              F.pad(x[None], (3, 1), mode="replicate"), x.flip(0), x.flip(0, 1), x.roll(1, 0), x.tril(), x.triu(1), x.tril(-1)), values(4, 5))
+                              F.pad(x[None], (3, 1), mode="replicate"), x.flip(0), x.flip(0, 1), x.roll(1,
+                                                                                                        0), x.tril(), x.triu(1), x.tril(-1)), values(4, 5))
 
     def test_numbers_in_a_row(self):
-        self.check(lambda x: (torch.arange(5), torch.arange(1, 9, 2), torch.arange(0.0, 1.0, 0.25), x + torch.arange(4), torch.ones(2, 3), torch.zeros_like(x),
+        self.check(lambda x: (torch.arange(5), torch.arange(1, 9, 2), torch.arange(0.0, 1.0, 0.25), x + torch.arange(4), torch.ones(2, 3),
+                              torch.zeros_like(x),
                               torch.full((2,), 7), torch.eye(3), torch.linspace(0, 1, 5)), values(4))
 
     def test_gathers(self):
         x, i, j = values(5, 4), torch.tensor([[0, 4], [2, -1]]), torch.tensor([1, 3])
-        self.check(lambda x, i, j: (x[i], x[:, j], x[i, j], F.embedding(i % 5, x), x.index_select(1, j), x.gather(0, i % 5), torch.take_along_dim(x[:2], i % 4, 1)),
+        self.check(lambda x, i, j: (x[i], x[:, j], x[i, j], F.embedding(i % 5, x), x.index_select(1, j), x.gather(0, i % 5),
+                                    torch.take_along_dim(x[:2], i % 4, 1)),
                    x, i, j)
         self.check(lambda x, j: (x[:, j, j], x[j, :, j], x[:, j][:, :, j]), values(4, 5, 6), j)
 
@@ -132,20 +144,25 @@ class Moves(TorchCase):
 class Reductions(TorchCase):
     def test_sums_and_extremes(self):
         for dtype in FLOATS:
-            self.check(lambda x: (x.sum(), x.sum(0), x.mean(1, keepdim=True), x.mean((0, 2)), x.amax(1), x.amin((0, 1)), x.max(), x.min(), x.prod(1),
-                                  x.max(1).values, x.min(2).indices, x.argmax(1), x.argmin(), x.argmax(0, keepdim=True), x.sum(dtype=torch.float64)),
+            self.check(lambda x: (x.sum(), x.sum(0), x.mean(1, keepdim=True), x.mean((0, 2)), x.amax(1), x.amin((0, 1)), x.max(), x.min(),
+                                  x.prod(1),
+                                  x.max(1).values, x.min(2).indices, x.argmax(1), x.argmin(), x.argmax(0,
+                                                                                                       keepdim=True), x.sum(dtype=torch.float64)),
                        values(3, 4, 5, dtype=dtype), tolerance=TOLERANCE.get(dtype, 1e-5) * 4)
 
     def test_of_integers_and_flags(self):
-        self.check(lambda x: (x.sum(), x.sum(0), x.amax(1), x.prod(0), x.cumsum(0), x.any(), x.all(1), x.argmax(1)), values(3, 4, dtype=torch.int64))
+        self.check(lambda x: (x.sum(), x.sum(0), x.amax(1), x.prod(0), x.cumsum(0), x.any(), x.all(1), x.argmax(1)),
+                   values(3, 4, dtype=torch.int64))
         self.check(lambda x: (x.any(), x.all(), x.any(1), x.all(0, keepdim=True), x.sum()), values(3, 4, dtype=torch.bool))
 
     def test_moments_and_norms(self):
-        self.check(lambda x: (x.var(), x.var(1), x.var(0, correction=0), x.std(1, keepdim=True), *torch.var_mean(x, 1), x.norm(), x.norm(dim=1), x.norm(p=1, dim=0),
+        self.check(lambda x: (x.var(), x.var(1), x.var(0, correction=0), x.std(1, keepdim=True), *torch.var_mean(x, 1), x.norm(),
+                              x.norm(dim=1), x.norm(p=1, dim=0),
                               torch.linalg.vector_norm(x, float("inf")), F.normalize(x, dim=1), torch.logsumexp(x, 1)), values(6, 5))
 
     def test_scans_and_orders(self):
-        self.check(lambda x: (x.cumsum(1), x.softmax(1), x.log_softmax(0), *x.topk(2), *x.topk(3, 0, largest=False), *x.sort(1), *x.sort(1, descending=True),
+        self.check(lambda x: (x.cumsum(1), x.softmax(1), x.log_softmax(0), *x.topk(2), *x.topk(3, 0, largest=False), *x.sort(1),
+                              *x.sort(1, descending=True),
                               x.argsort(0)), values(4, 6))
 
     def test_softmax_without_any_element(self):
@@ -155,24 +172,29 @@ class Reductions(TorchCase):
 class Networks(TorchCase):
     def test_products(self):
         a, b, v = values(3, 4, 5), values(3, 5, 6), values(5)
-        self.check(lambda a, b, v: (a @ b, a[0] @ b[0], a @ v, v @ b[0], v @ v, torch.addmm(b[0, :4], a[0], b[0], beta=0.5, alpha=2), torch.baddbmm(a @ b, a, b),
-                                    torch.einsum("bij,bjk->ik", a, b), F.linear(a, b[0].t()), F.linear(a, b[0].t(), v.new_ones(6))), a, b, v, tolerance=1e-4)
+        self.check(lambda a, b, v: (a @ b, a[0] @ b[0], a @ v, v @ b[0], v @ v, torch.addmm(b[0, :4], a[0], b[0], beta=0.5, alpha=2),
+                                    torch.baddbmm(a @ b, a, b),
+                                    torch.einsum("bij,bjk->ik", a, b), F.linear(a, b[0].t()), F.linear(a, b[0].t(),
+                                                                                                       v.new_ones(6))), a, b, v, tolerance=1e-4)
 
     def test_convolutions(self):
         x, w = values(2, 4, 9, 8), values(6, 2, 3, 3)
-        self.check(lambda x, w: (F.conv2d(x, w, stride=2, padding=1, groups=2), F.conv2d(x, w, groups=2, dilation=2, padding=(2, 0), bias=w[:, 0, 0, 0]),
+        self.check(lambda x, w: (F.conv2d(x, w, stride=2, padding=1, groups=2), F.conv2d(x, w, groups=2, dilation=2, padding=(2, 0),
+                                                                                         bias=w[:, 0, 0, 0]),
                                  F.conv1d(x[:, :, 0], w[:4, :, 0], groups=2), F.conv2d(x, w, padding="same", groups=2)), x, w, tolerance=1e-4)
         self.check(lambda x, w: F.conv3d(x, w), values(1, 2, 5, 5, 5), values(3, 2, 2, 2, 2), tolerance=1e-4)
 
     def test_transposed_convolutions(self):
         x = values(2, 4, 5, 6)
-        for options in ({}, {"stride": 2}, {"stride": 2, "padding": 1, "output_padding": 1}, {"stride": (1, 3), "padding": (0, 1)}, {"dilation": 2, "stride": 2}):
+        for options in ({}, {"stride": 2}, {"stride": 2, "padding": 1, "output_padding": 1}, {"stride": (1, 3), "padding": (0, 1)},
+                        {"dilation": 2, "stride": 2}):
             for groups, filters in ((1, values(4, 3, 3, 3)), (2, values(4, 3, 3, 3, seed=1))):
                 self.check(lambda x, w: F.conv_transpose2d(x, w, groups=groups, **options), x, filters, tolerance=1e-4)
 
     def test_pools(self):
         x = values(2, 3, 8, 9)
-        self.check(lambda x: (F.max_pool2d(x, 2), F.max_pool2d(x, 3, 2, 1), F.max_pool2d(x, 3, 2, ceil_mode=True), F.max_pool2d(x[0], 2), F.avg_pool2d(x, 2),
+        self.check(lambda x: (F.max_pool2d(x, 2), F.max_pool2d(x, 3, 2, 1), F.max_pool2d(x, 3, 2, ceil_mode=True), F.max_pool2d(x[0], 2),
+                              F.avg_pool2d(x, 2),
                               F.avg_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), F.adaptive_avg_pool2d(x, 1),
                               F.adaptive_avg_pool2d(x, (4, 3)), F.avg_pool1d(x[0], 3)), x)
 
@@ -186,9 +208,12 @@ class Networks(TorchCase):
         q, k, v = values(2, 4, 5, 8), values(2, 4, 7, 8, seed=1), values(2, 4, 7, 8, seed=2)
         mask = values(2, 1, 5, 7, seed=3)
         keep = mask > -1
-        self.check(lambda q, k, v, m, b: (F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(q, k, v, m), F.scaled_dot_product_attention(q, k, v, b),
-                                          F.scaled_dot_product_attention(k, k, v, is_causal=True), F.scaled_dot_product_attention(q, k, v, scale=0.3),
-                                          F.scaled_dot_product_attention(q, k[:, :2], v[:, :2], enable_gqa=True)), q, k, v, mask, keep, tolerance=1e-4)
+        self.check(lambda q, k, v, m, b: (F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(q, k, v, m),
+                                          F.scaled_dot_product_attention(q, k, v, b),
+                                          F.scaled_dot_product_attention(k, k, v, is_causal=True), F.scaled_dot_product_attention(q, k, v,
+                                                                                                                                  scale=0.3),
+                                          F.scaled_dot_product_attention(q, k[:, :2], v[:, :2],
+                                                                         enable_gqa=True)), q, k, v, mask, keep, tolerance=1e-4)
 
     def test_fused_encoder_layers(self):
         for first in (False, True):

@@ -38,7 +38,8 @@ def _timm(name, sizes=IMAGE, fixed=None, **options):
     MODELS[name] = make
 
 
-for _name in ("resnet18", "mobilenetv3_small_100", "efficientnet_b0", "regnety_002", "densenet121", "ghostnet_100", "repvgg_a0", "convnext_atto"):
+for _name in ("resnet18", "mobilenetv3_small_100", "efficientnet_b0", "regnety_002", "densenet121", "ghostnet_100", "repvgg_a0",
+              "convnext_atto"):
     _timm(_name)
 _timm("vit_tiny_patch16_224", fixed=224)
 _timm("mixer_s32_224", fixed=224)
@@ -100,7 +101,8 @@ def whisper_encoder():
 @model
 def clip_vision():
     import transformers
-    config = transformers.CLIPVisionConfig(hidden_size=128, intermediate_size=256, num_hidden_layers=3, num_attention_heads=4, image_size=64, patch_size=16)
+    config = transformers.CLIPVisionConfig(hidden_size=128, intermediate_size=256, num_hidden_layers=3, num_attention_heads=4,
+                                           image_size=64, patch_size=16)
     return First(transformers.CLIPVisionModel(config), "pixel_values"), _fixed_image(64), ((2, None), (3, None))
 
 
@@ -139,8 +141,10 @@ _decoder("gpt2", "GPT2Config", "GPT2LMHeadModel", 4, 32, n_embd=128, n_layer=3, 
 _decoder("llama", "LlamaConfig", "LlamaForCausalLM", 2, 32, **_LLAMA)
 _decoder("qwen2", "Qwen2Config", "Qwen2ForCausalLM", 2, 32, **_LLAMA)
 _decoder("mistral", "MistralConfig", "MistralForCausalLM", 2, 32, **_LLAMA, sliding_window=None)
-_decoder("gpt_neox", "GPTNeoXConfig", "GPTNeoXForCausalLM", 4, 32, hidden_size=128, intermediate_size=256, num_hidden_layers=3, num_attention_heads=4)
-_decoder("opt", "OPTConfig", "OPTForCausalLM", 4, 32, hidden_size=128, ffn_dim=256, num_hidden_layers=3, num_attention_heads=4, word_embed_proj_dim=128)
+_decoder("gpt_neox", "GPTNeoXConfig", "GPTNeoXForCausalLM", 4, 32, hidden_size=128, intermediate_size=256, num_hidden_layers=3,
+         num_attention_heads=4)
+_decoder("opt", "OPTConfig", "OPTForCausalLM", 4, 32, hidden_size=128, ffn_dim=256, num_hidden_layers=3, num_attention_heads=4,
+         word_embed_proj_dim=128)
 
 
 class UNet(torch.nn.Module):

@@ -14,13 +14,15 @@ from ._refused import Refused
 from ._run import values_of
 
 _log = logging.getLogger("fusec")
-_OWN = ("strict",)
+_OWN = ("strict", "rest")
 
 
 def split_options(options):
     """(those of the backend, those of fusec.compile)."""
     options = dict(options or {})
     own = {name: options.pop(name) for name in _OWN if name in options}
+    if own.get("rest", "eager") not in ("eager", "inductor"):
+        raise InvalidArgument(f"rest is {own['rest']!r}; what fusec does not take is run by 'eager' or 'inductor'")
     if "device" in options:
         raise InvalidArgument("'device' is no option of torch.compile: the device is that of the tensors")
     _options.split(options, "compile")
@@ -28,8 +30,8 @@ def split_options(options):
 
 
 def backend(module, example_inputs, *, options=None, mode=None):
-    """torch.compile(model, backend="fusec", options={...}). Options: strict=True makes it an error if fusec cannot take every node, the
-    others are those of fusec.compile."""
+    """torch.compile(model, backend="fusec", options={...}). Options: strict=True makes it an error if fusec cannot take every node;
+    rest="inductor" gives to Inductor what fusec does not take; the others are those of fusec.compile."""
     if mode not in (None, "default"):
         raise InvalidArgument(f"mode {mode!r} is one of Inductor; options of fusec are given by options={{...}}")
     own, options = split_options(options)
@@ -47,7 +49,7 @@ def _partition_fn():
     return min_cut_rematerialization_partition
 
 
-def compile_graph(module, options, what, strict=False):
+def compile_graph(module, options, what, strict=False, rest="eager"):
     """A function of the list of a graph's inputs."""
     training = what != "inference"
     if not training:
@@ -71,8 +73,11 @@ def compile_graph(module, options, what, strict=False):
         except Refused as fault:
             report.refused.update(dict.fromkeys((n for n in getattr(module, name).graph.nodes if _graph.is_compute(n)), str(fault)))
             continue
-        _replace(module, name, piece)
+        _replace(module, name, lambda arguments, piece=piece: piece.call(arguments))
     _graph.announce(report, len(names), strict and not training, what)
+    if rest == "inductor":
+        for name in _graph.split_rest(module):
+            _replace(module, name, _by_inductor(getattr(module, name), fake_mode))
     module.recompile()
     forward = module.forward
     return boxed(lambda arguments: forward(*arguments))
@@ -150,13 +155,32 @@ def _whole(module, piece):
 
 
 class _Call(torch.nn.Module):
-    def __init__(self, piece):
+    def __init__(self, call):
         super().__init__()
-        self._piece = piece
+        self._call = call
 
     def forward(self, *arguments):
-        return self._piece.call(list(arguments))
+        return self._call(list(arguments))
 
 
-def _replace(module, name, piece):
-    setattr(module, name, _Call(piece))
+def _replace(module, name, call):
+    setattr(module, name, _Call(call))
+
+
+def _by_inductor(module, fake_mode):
+    """A function of the list of a graph's inputs, compiled by Inductor, which wants ops taken apart in its own way."""
+    from torch._inductor.compile_fx import compile_fx_inner
+    from torch._inductor.decomposition import select_decomp_table
+    from torch.fx.experimental.proxy_tensor import make_fx
+    inputs = [node.meta["val"] for node in module.graph.nodes if node.op == "placeholder"]
+    with fake_mode:
+        traced = make_fx(module, decomposition_table=select_decomp_table())(*inputs)
+    context = TracingContext.try_get()
+    told = None if context is None else context.output_strides
+    if context is not None:
+        context.output_strides = None  # where Inductor would note the strides of the whole graph's results
+    try:
+        return compile_fx_inner(traced, inputs)
+    finally:
+        if context is not None:
+            context.output_strides = told

@@ -161,6 +161,23 @@ def split(module, report):
     return [call.target for call in calls]
 
 
+class _Rest(OperatorSupportBase):
+    """What is left when fusec's pieces are calls of submodules."""
+
+    def is_node_supported(self, submodules, node):
+        return node.op == "call_function" and bool(tensors_of(node.meta.get("val")))
+
+
+def split_rest(module):
+    """[name of the submodule] after what fusec left has become calls of submodules, too."""
+    order = {node: i for i, node in enumerate(module.graph.nodes)}
+    partitions = CapabilityBasedPartitioner(module, _Rest(), allows_single_node_partition=True).propose_partitions()
+    proposed = [{node: None for node in sorted(partition.nodes, key=order.get)} for partition in partitions
+                if any(is_compute(node) and node.target not in _VIEWS for node in partition.nodes)]
+    fuse_by_partitions(module, proposed, prefix="rest_", always_return_tuple=True)
+    return [node.target for node in module.graph.nodes if node.op == "call_module" and node.target.startswith("rest_")]
+
+
 def _pass_sizes(module, call):
     """Gives a submodule the sizes that its extents are made of and none of its arguments has."""
     graph = getattr(module, call.target).graph

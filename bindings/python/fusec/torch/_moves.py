@@ -29,7 +29,8 @@ def part(c, value, axis, start, size, step=1):
     return c.builder.slice(value, starts=starts, sizes=sizes, steps=steps)
 
 
-@handles("view", "_unsafe_view", "reshape", "_reshape_copy", "unsqueeze", "squeeze", "squeeze.dim", "squeeze.dims", "view_copy", "flatten.using_ints")
+@handles("view", "_unsafe_view", "reshape", "_reshape_copy", "unsqueeze", "squeeze", "squeeze.dim", "squeeze.dims", "view_copy",
+         "flatten.using_ints")
 def _reshape(c, node, x, *_):
     return c.reshape(x, c.shape(node))
 

@@ -298,7 +298,8 @@ def _attention(c, node, q, k, v, mask, dropout, causal, scale):
 
 
 @handles("_transformer_encoder_layer_fwd")
-def _encoder_layer(c, node, x, _embed, heads, qkv_weight, qkv_bias, out_weight, out_bias, use_gelu, norm_first, eps, scale1, shift1, scale2, shift2,
+def _encoder_layer(c, node, x, _embed, heads, qkv_weight, qkv_bias, out_weight, out_bias, use_gelu, norm_first, eps, scale1, shift1, scale2,
+                   shift2,
                    weight1, bias1, weight2, bias2, mask=None, mask_type=None):
     """What torch.nn.TransformerEncoderLayer becomes outside of training, unless torch.backends.mha.set_fastpath_enabled(False)."""
     if mask is not None or x.ndim != 3:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A subgraph as engines. An engine is compiled when the piece is first called, as the contents of weights are known then."""
+import collections
 import logging
 import threading
 from ctypes import byref, c_int32
@@ -18,7 +19,7 @@ from ._run import Runner
 _log = logging.getLogger("fusec")
 _address = torch.Tensor.data_ptr
 _version = torch.Tensor._version.__get__
-_MOST_SETS = 16  # of weights that have engines of their own, as layers that share one compiled function
+_MOST_SETS = 64  # of weights that have engines of their own, as layers that share one compiled function
 WEIGHT = "fusec_weight"  # in the meta of a placeholder whose contents stay
 
 
@@ -35,12 +36,12 @@ def _versions_of(weights):
 
 
 class _Weights:
-    """The engine for one set of weights."""
+    """The engine for one set of weights. `tensors` keeps their memory, so that no other tensor has the addresses."""
 
-    __slots__ = ("runner", "versions", "changes", "fixed")
+    __slots__ = ("runner", "tensors", "versions", "changes", "fixed")
 
-    def __init__(self, runner, versions, changes, fixed):
-        self.runner, self.versions, self.changes, self.fixed = runner, versions, changes, fixed
+    def __init__(self, runner, tensors, changes, fixed):
+        self.runner, self.tensors, self.versions, self.changes, self.fixed = runner, tensors, None, changes, fixed
 
 
 class _Interpreter:
@@ -70,7 +71,7 @@ class Piece:
         missing = [name for name in self.symbols if name not in self.sources]
         if missing:
             raise Refused(f"nothing that the subgraph reads has the size {missing[0]}")
-        self._sets = {}
+        self._sets, self._general = {}, None  # engines by the addresses of the weights; one that has none as constants
         self._run, self._current = None, (None, None, None)  # versions and pointers of the weights, and the call of their engine
         if not self._weights:
             self.call = self._first_call
@@ -96,34 +97,32 @@ class Piece:
         return self._run(arguments)
 
     def _choose(self, arguments, key, versions):
-        """The engine of these weights. The second time that a weight changed, it becomes an input."""
+        """The call of the engine of these weights."""
         with self._lock:
             entry = self._sets.get(key)
+            if entry is None and len(self._sets) >= _MOST_SETS:
+                if self._general is None:
+                    self._general = self._compile({})
+                return self._general.call
             changed = [] if entry is None else [i for i, (a, b) in enumerate(zip(entry.versions, versions)) if a != b]
-            if any(i in entry.fixed for i in changed) if entry is not None else True:
-                changes = dict(entry.changes) if entry is not None else {}
-                for i in changed:
-                    changes[i] = changes.get(i, 0) + 1
-                if entry is None and len(self._sets) >= _MOST_SETS:
-                    changes = {i: 2 for i in range(len(self._weights))}
-                    key = None
-                    entry = self._sets.get(None)
-                fixed = frozenset(i for i in range(len(self._weights)) if changes.get(i, 0) < 2)
-                if entry is None or key is not None:
-                    if changed:
-                        _log.info("torch.compile: %d of %d weights changed; compiling anew%s", len(changed), len(self._weights),
-                                  "" if all(i in fixed for i in changed) else ", with those that change again as inputs")
-                    positions = {self._weights[i]: arguments[self._weights[i]] for i in sorted(fixed)}
-                    entry = _Weights(self._compile(positions), versions, changes, fixed)
-                    self._sets[key] = entry
-            else:
-                entry.versions = versions
-            if key is not None:
-                pointers = [None] * len(self._placeholders)
-                for i, pointer in zip(self._weights, key):
-                    pointers[i] = pointer
-                self._current = versions, pointers, entry.runner.call
+            if entry is None or any(i in entry.fixed for i in changed):
+                entry = self._sets[key] = self._make_set(arguments, entry, changed)
+            entry.versions = versions
+            pointers = [None] * len(self._placeholders)
+            for i, pointer in zip(self._weights, key):
+                pointers[i] = pointer
+            self._current = versions, pointers, entry.runner.call
             return entry.runner.call
+
+    def _make_set(self, arguments, old, changed):
+        """An engine for weights that are new or have changed. What changed a second time becomes an input."""
+        changes = collections.Counter(changed)
+        if old is not None:
+            changes.update(old.changes)
+            _log.info("torch.compile: %d of %d weights changed; compiling anew", len(changed), len(self._weights))
+        fixed = frozenset(i for i in range(len(self._weights)) if changes[i] < 2)
+        runner = self._compile({self._weights[i]: arguments[self._weights[i]] for i in sorted(fixed)})
+        return _Weights(runner, [arguments[i].detach() for i in self._weights], changes, fixed)
 
     # --- compiling
 

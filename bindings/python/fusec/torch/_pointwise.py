@@ -278,8 +278,8 @@ def _to_copy(c, node, x, *_, **__):
     return c.cast(x, c.dtype(node))
 
 
-@handles("full", "full_like", "zeros_like", "ones_like", "zeros", "ones", "scalar_tensor", "new_full", "new_zeros", "new_ones", "empty.memory_format",
-         "empty_like", "new_empty", "empty_permuted", "fill.Scalar")
+@handles("full", "full_like", "zeros_like", "ones_like", "zeros", "ones", "scalar_tensor", "new_full", "new_zeros", "new_ones",
+         "empty.memory_format", "empty_like", "new_empty", "empty_permuted", "fill.Scalar")
 def _full(c, node, *arguments, **named):
     packet = str(node.target).split(".")[1]
     if packet in ("full", "full_like", "fill"):

@@ -100,7 +100,8 @@ def _whole(x, y):
     return int(quotient) if quotient.is_Integer else None
 
 
-@handles("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec")
+@handles("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_nearest1d.vec", "upsample_nearest2d.vec",
+         "upsample_nearest3d.vec")
 def _nearest(c, node, x, *_):
     """By whole factors: each place is repeated."""
     old, new = meta(node.args[0]).shape[2:], meta(node).shape[2:]
