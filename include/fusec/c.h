@@ -307,8 +307,12 @@ FUSEC_C_API fusec_error* fusec_session_run(fusec_session* session, const fusec_t
 
 /* Puts a run on `stream` (a cudaStream_t or CUstream of the engine's GPU; NULL: the legacy default stream) and returns
  * at once. Memory of the tensors, which lies on the GPU, and the session must live until the run is over; the structs,
- * shapes and strides are read during the call only. Indices out of range are clamped and not reported. The stream must
- * not be in capture. On the CPU this is fusec_session_run, and `stream` is not looked at. */
+ * shapes and strides are read during the call only. Indices out of range are clamped and not reported. On the CPU this
+ * is fusec_session_run, and `stream` is not looked at.
+ *
+ * A stream that is being captured takes the run into its graph. The extents must have been prepared or run before, and
+ * all memory be dense and aligned. From then on the graph uses memory of the session, which must live as long and do
+ * nothing else while the graph runs; extents that need more memory are refused. */
 FUSEC_C_API fusec_error* fusec_session_run_async(fusec_session* session, const fusec_tensor* inputs, size_t input_count,
                                                  const fusec_tensor* outputs, size_t output_count, void* stream);
 

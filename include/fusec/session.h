@@ -49,6 +49,10 @@ class FUSEC_API Session {
   // run comes after what is on the stream, and what comes there next comes after the run. Tensors lie on the GPU and
   // live until the run is over; so does the Session. Indices out of range are clamped, not reported. On the CPU
   // it is `run`.
+  //
+  // A stream that is being captured takes the run into its graph. Its shapes must have been seen before, outputs be
+  // given, and no tensor need a staging copy. From then on the graph uses memory of the Session, which lives as long,
+  // does nothing else while the graph runs, and refuses shapes that need more memory.
   Status run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) noexcept;
 
   // Fixes the tensors of later run_bound() calls; the memory must outlive them. An output may be the memory of an

@@ -313,6 +313,11 @@ void fill_streams(runtime::cuda::Driver& d) {
     EXPECT_FALSE(impl().stream(stream).capturing);
     return CUDA_SUCCESS;
   };
+  d.cuStreamIsCapturing = [](CUstream stream, CUstreamCaptureStatus* status) {
+    FAKE_ENTER("cuStreamIsCapturing")
+    *status = impl().stream(stream).capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+  };
   d.cuStreamWaitEvent = [](CUstream stream, CUevent event, unsigned) {
     FAKE_ENTER("cuStreamWaitEvent")
     active->waits.push_back(stream);

@@ -187,6 +187,32 @@ TEST_F(Gpu, StreamsOfTheCallerTakeTurns) {
   }
 }
 
+// In the strictest mode, in which CUDA refuses memory calls of every thread.
+TEST_F(Gpu, RunsInACaptureOfTheCaller) {
+  Session session = *Session::create(*chain(8));
+  const auto context = *runtime::cuda::Context::open(0);
+  const runtime::cuda::Current current(*context);
+  const runtime::cuda::Driver& driver = context->driver();
+  const auto stream = *runtime::cuda::make_stream(context);
+  Tensor x = on_gpu(iota(4096)), y = *make_tensor(kGpu, DType::f32, {4096});
+  ASSERT_TRUE(session.prepare(std::vector<TensorShape>{{4096}}).ok());
+  ASSERT_EQ(driver.cuStreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+  const Status captured = session.run_async(std::span(&x, 1), std::span(&y, 1), stream.get());
+  CUgraph graph = nullptr;
+  ASSERT_EQ(driver.cuStreamEndCapture(stream.get(), &graph), CUDA_SUCCESS) << captured.str();
+  ASSERT_TRUE(captured.ok()) << captured.str();
+  CUgraphExec exec = nullptr;
+  ASSERT_EQ(driver.cuGraphInstantiate(&exec, graph, 0), CUDA_SUCCESS);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(copy(host(iota(4096, static_cast<float>(i))), x).ok());
+    ASSERT_EQ(driver.cuGraphLaunch(exec, stream.get()), CUDA_SUCCESS);
+    ASSERT_EQ(driver.cuStreamSynchronize(stream.get()), CUDA_SUCCESS);
+    EXPECT_EQ(copy_values(y), iota(4096, static_cast<float>(i + 8)));
+  }
+  driver.cuGraphExecDestroy(exec);
+  driver.cuGraphDestroy(graph);
+}
+
 TEST_F(Gpu, IndicesOutOfRangeAndProfiles) {
   Session session = *Session::create(*chain(2, {}, true));
   const Tensor bad = host({1, -5, 2}), good = host({1, 2, 3});

@@ -272,6 +272,57 @@ TEST(CudaSession, RunAsyncUsesTheCallersStream) {
             "invalid_argument: input 'x' lies on cpu, the Engine runs on cuda:0");
 }
 
+// A stream that the caller captures takes the launches into its graph, and nothing else.
+TEST(CudaSession, RunsInACaptureOfTheCaller) {
+  FakeDriver fake;
+  Session session = *Session::create(*gpu_engine(chain(3), fake));
+  const auto context = *runtime::cuda::Context::open(0);
+  const runtime::cuda::Current current(*context);
+  const runtime::cuda::Driver& driver = context->driver();
+  const auto stream = *runtime::cuda::make_stream(context), other = *runtime::cuda::make_stream(context);
+  Tensor x = on_gpu(iota(4)), y = on_gpu(std::vector<float>(4)), longer = on_gpu(iota(400)), z = on_gpu(iota(400));
+  const auto capture = [&](Tensor& in, Tensor& out, const std::string& refused = "") {
+    EXPECT_EQ(driver.cuStreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), CUDA_SUCCESS);
+    const Status status = session.run_async(std::span(&in, 1), std::span(&out, 1), stream.get());
+    EXPECT_EQ(status.message(), refused);
+    CUgraph graph = nullptr;
+    EXPECT_EQ(driver.cuStreamEndCapture(stream.get(), &graph), CUDA_SUCCESS) << "the capture is broken";
+    return graph;
+  };
+  const std::vector<TensorShape> shapes{{4}};
+  ASSERT_TRUE(session.prepare(shapes).ok());
+  ASSERT_TRUE(session.run_async(std::span(&x, 1), std::span(&y, 1), other.get()).ok());  // which is not waited for
+  const std::size_t waits = fake.waits.size(), launches = fake.launches.size();
+  CUgraph graph = capture(x, y);
+  EXPECT_EQ(fake.waits.size(), waits);
+  EXPECT_EQ(fake.launches.size(), launches);
+  CUgraphExec exec = nullptr;
+  ASSERT_EQ(driver.cuGraphInstantiate(&exec, graph, 0), CUDA_SUCCESS);
+  ASSERT_TRUE(copy(host({5, 6, 7, 8}), x).ok());
+  ASSERT_EQ(driver.cuGraphLaunch(exec, stream.get()), CUDA_SUCCESS);
+  EXPECT_EQ(copy_values(y), (std::vector<float>{8, 9, 10, 11}));
+
+  // The graph holds the session's memory: nothing may move it.
+  EXPECT_THAT(session.run_async(std::span(&longer, 1), std::span(&z, 1), other.get()).message(),
+              HasSubstr("make another session for them"));
+  for (int64_t extent = 1; extent < 4; ++extent) ASSERT_TRUE(session.prepare(std::vector<TensorShape>{{extent}}).ok());
+  ASSERT_TRUE(session.run_async(std::span(&x, 1), std::span(&y, 1), other.get()).ok());
+  ASSERT_EQ(driver.cuGraphLaunch(exec, stream.get()), CUDA_SUCCESS);
+  EXPECT_EQ(copy_values(y), (std::vector<float>{8, 9, 10, 11}));
+
+  // What would need a copy.
+  Tensor strided = Tensor::borrow(DType::f32, {4}, longer.data(), {2}, kGpu), none;
+  std::vector<CUgraph> others{
+      capture(strided, y,
+              "the stream is being captured, and input 'x' cannot be used where it lies: it is not row-major"),
+      capture(x, strided,
+              "the stream is being captured, and output 'y' cannot be used where it lies: it is not row-major"),
+      capture(x, none, "the stream is being captured, and output 'y' cannot be used where it lies: it is not given")};
+  for (CUgraph made : others) driver.cuGraphDestroy(made);
+  driver.cuGraphExecDestroy(exec);
+  driver.cuGraphDestroy(graph);
+}
+
 TEST(CudaSession, TensorsOfAnotherDeviceAreRefused) {
   FakeDriver fake;
   Session session = *Session::create(*gpu_engine(chain(), fake));

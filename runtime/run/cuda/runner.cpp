@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs Plans on a GPU for a Session: decides for each tensor whether it is used in place or staged, and launches the
 // plan directly or as a captured graph. All runs of a session share one arena, so work on different streams is ordered
-// by an event.
+// by an event. A run on a stream that the caller captures becomes part of the caller's graph, which holds addresses of
+// the session from then on.
 
 #include <algorithm>
 #include <utility>
@@ -20,7 +21,8 @@ constexpr int kSettled = 4;
 
 struct State final : PlanState {
   PlanPtr plan;
-  std::unique_ptr<Frame> frame;
+  std::shared_ptr<Frame> frame;  // null: to be made anew
+  bool in_graphs_of_caller = false;
   GraphCache graphs;
   uint64_t generation = 0;         // of the memory that frame and graphs hold addresses of
   bool capturable = true;          // false: a capture failed
@@ -81,13 +83,12 @@ class GpuRunner final : public Runner {
     FUSEC_TRY(current.status());
     auto& old = static_cast<State&>(*state);
     const bool keeps = plan->keeps_alike && old.frame != nullptr;
+    if (old.in_graphs_of_caller) return false;
     if (pending_ && (!keeps || memory_.grows_for(*plan))) return false;
     auto next = std::make_unique<State>();
     next->plan = plan;
     next->staging_pays = staging_pays(*plan, machine_);
-    const Result<bool> moved = memory_.reserve(context_, *plan);
-    if (!moved.ok() || *moved) ++generation_;
-    FUSEC_TRY(moved.status());
+    FUSEC_TRY(reserve(*plan));
     if (keeps) {
       DeviceBuffer kept = old.frame->give_kept();
       old.frame.reset();  // it would be made anew
@@ -126,10 +127,12 @@ class GpuRunner final : public Runner {
     const Current current(*context_);
     FUSEC_TRY(current.status());
     auto& own = static_cast<State&>(state);
+    auto* const theirs = static_cast<CUstream>(stream);
+    FUSEC_ASSIGN(const bool captured, is_captured(theirs));
+    if (captured) return run_captured(own, inputs, outputs, theirs);
     FUSEC_TRY(enter(own));
     FUSEC_TRY(check_on_device(*own.plan, inputs, outputs));
     FUSEC_TRY(place(own, inputs, outputs));
-    auto* const theirs = static_cast<CUstream>(stream);
     FUSEC_TRY(order_after_pending(theirs));
     const Status enqueued = enqueue(own, inputs, outputs, theirs, {});
     const Status marked = context_->check(driver().cuEventRecord(done_.get(), theirs), "cuEventRecord");
@@ -168,9 +171,7 @@ class GpuRunner final : public Runner {
     FUSEC_TRY(settle());
     state.graphs.clear();
     state.frame.reset();
-    const Result<bool> moved = memory_.reserve(context_, *state.plan);
-    if (!moved.ok() || *moved) ++generation_;
-    FUSEC_TRY(moved.status());
+    FUSEC_TRY(reserve(*state.plan));
     DeviceBuffer kept;
     FUSEC_TRY(grow(kept, context_, state.plan->kept_bytes).status());
     FUSEC_ASSIGN(std::unique_ptr<Frame> frame, Frame::make(context_, state.plan, memory_, std::move(kept)));
@@ -178,6 +179,60 @@ class GpuRunner final : public Runner {
     state.frame = std::move(frame);
     state.generation = generation_;
     return {};
+  }
+
+  // Memory for the plan. What moves takes the addresses of all Frames with it, which must not be those of a caller's
+  // graph.
+  Status reserve(const Plan& plan) {
+    if (!of_caller_.empty() && memory_.grows_for(plan)) {
+      return Status(StatusCode::invalid_argument,
+                    "these shapes need more memory than the session has, which a graph that the caller captured uses; "
+                    "make another session for them");
+    }
+    const Result<bool> moved = memory_.reserve(context_, plan);
+    if (!moved.ok() || *moved) ++generation_;
+    return moved.status();
+  }
+
+  // The legacy default stream cannot be captured.
+  Result<bool> is_captured(CUstream stream) const {
+    if (stream == nullptr) return false;
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    FUSEC_TRY(context_->check(driver().cuStreamIsCapturing(stream, &status), "cuStreamIsCapturing"));
+    return status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  }
+
+  // Puts the launches alone on a stream that the caller captures: nothing is allocated, copied to memory that may move,
+  // waited for or ordered by an event.
+  Status run_captured(State& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, CUstream stream) {
+    const Plan& plan = *state.plan;
+    if (state.frame == nullptr || state.generation != generation_) {
+      return Status(StatusCode::invalid_argument, "the stream is being captured, and these shapes were not prepared");
+    }
+    FUSEC_TRY(check_on_device(plan, inputs, outputs));
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (const char* const why = reason_to_copy(plan.inputs[i], inputs[i]))
+        return no_copy("input", plan.inputs[i], why);
+      in_[i] = const_cast<void*>(inputs[i].data());
+    }
+    for (uint32_t o = 0; o < outputs.size(); ++o) {
+      const BoundIo& io = plan.outputs[o];
+      if (outputs[o].data() == nullptr && outputs[o].num_elements() > 0)
+        return no_copy("output", io, "it is not given");
+      FUSEC_TRY(take_output(io, outputs[o], device_));
+      const char* why = reason_to_copy(io, outputs[o]);
+      if (why == nullptr && clobbers_input(plan, inputs, outputs[o], o)) why = "an input that lies there is read later";
+      if (why != nullptr) return no_copy("output", io, why);
+      out_[o] = outputs[o].data();
+    }
+    if (!state.in_graphs_of_caller) of_caller_.push_back(state.frame);
+    state.in_graphs_of_caller = true;
+    return state.frame->enqueue(in_, out_, stream);
+  }
+
+  static Status no_copy(const char* kind, const BoundIo& io, const char* why) {
+    return Status(StatusCode::invalid_argument, std::string("the stream is being captured, and ") + kind + " '" +
+                                                    io.name + "' cannot be used where it lies: " + why);
   }
 
   Status enter(State& state) {
@@ -375,6 +430,7 @@ class GpuRunner final : public Runner {
   CUstream pending_stream_ = nullptr;
   std::vector<std::unique_ptr<PlanState>> retired_;  // that this work may use
   RunMemory memory_;
+  std::vector<std::shared_ptr<Frame>> of_caller_;  // that graphs of the caller hold addresses of
   uint64_t generation_ = 0;
   RowMajor row_major_;
   std::vector<Staged> in_staged_, out_staged_;
