@@ -138,6 +138,8 @@ class Lowering:
                 return _dims.text(value)
             if isinstance(value, float):
                 return value
+            if isinstance(value, torch.Tensor):
+                _dtypes.name(value.dtype)  # raises, which is why it has no Value
             raise Refused(f"{item} is no tensor and no extent")
         if isinstance(item, torch.SymInt):
             return _dims.text(item)

@@ -6,7 +6,7 @@ from ctypes import addressof, c_int64, create_string_buffer
 
 import torch
 
-from .. import _ending, _library
+from .. import _cuda, _ending, _library
 from .._errors import InvalidArgument
 from . import _dims, _layouts
 
@@ -18,10 +18,9 @@ _NOWHERE = create_string_buffer(64)  # of inputs that are there for their extent
 
 
 def _allocator(device):
-    """A function (size, stride, dtype) -> tensor: the fastest that this torch has."""
-    guards = getattr(torch._C._dynamo, "guards", None)
-    fast = getattr(guards, f"_empty_strided_{device.type}", None)
-    if fast is not None and (device.type == "cpu" or device.index in (None, torch.cuda.current_device())):
+    """A function (size, stride, dtype) -> tensor. Dynamo has a faster one, which on a GPU means the device that is current at the call."""
+    fast = getattr(getattr(torch._C._dynamo, "guards", None), "_empty_strided_cpu", None)
+    if fast is not None and device.type == "cpu":
         return fast
     return lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype, device=device)
 
@@ -82,21 +81,22 @@ class Runner:
         self._nowhere = [addressof(_NOWHERE)] * len(carried)
         self._local = threading.local()
         self._on_gpu = self._device.type == "cuda"
+        self._of_graphs = []
 
     def call(self, arguments):
+        if self._places is None:
+            values = values_of(self._sources, self._names, arguments)
+        else:
+            values = tuple([arguments[i] if axis is None else arguments[i].size(axis) for i, axis in self._places])
         stream = None
         if self._on_gpu:
             stream = torch._C._cuda_getCurrentRawStream(self._device.index or 0)
-            session = self._session_on(stream)
+            session = self._session_for_graph(values) if torch.cuda.is_current_stream_capturing() else self._session_on(stream)
         else:
             try:
                 session = self._local.session
             except AttributeError:
                 session = self._local.session = _Session(self._engine)
-        if self._places is None:
-            values = values_of(self._sources, self._names, arguments)
-        else:
-            values = tuple([arguments[i] if axis is None else arguments[i].size(axis) for i, axis in self._places])
         plan = session.plans.get(values)
         if plan is None:
             plan = self._make_plan(session, values)
@@ -128,6 +128,14 @@ class Runner:
         session = sessions.get(stream)
         if session is None:
             session = sessions[stream] = _Session(self._engine)
+        return session
+
+    def _session_for_graph(self, values):
+        """For a call on a stream that is being captured: the graph uses memory of a session, which does nothing else from then on."""
+        with _cuda.capture_relaxed():
+            session = _Session(self._engine)
+            _library.call("session_prepare", session.handle.value, self._make_plan(session, values).extents)
+        self._of_graphs.append(session)
         return session
 
     def _make_plan(self, session, values):
