@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the models of torch_zoo.py by torch.compile(backend="fusec"), and prints nodes taken, the largest error, recompiles and times.
 
-usage: python3 tests/python/torch_models.py [--models a,b] [--min-share 0.95] [--times] [--rounds 30]
+usage: python3 tests/python/torch_models.py [--models a,b] [--min-share 0.95] [--times] [--rounds 10] [--threads 2]
 
 Every model runs with all of its sizes, whose axes are dynamic. Exits with 1 where results differ from eager, where torch compiles more
 than once, and where more than two models fall below the share."""
@@ -120,8 +120,10 @@ def main():
     parser.add_argument("--lenient", action="store_true", help="without options={'strict': True}")
     parser.add_argument("--times", action="store_true")
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--verbose", action="store_true")
     arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
     shares, failed, below = Shares(), [], 0
     logger = logging.getLogger("fusec")
     logger.setLevel(logging.INFO)
