@@ -120,6 +120,14 @@ fusec_error* fusec_builder_input(fusec_builder* builder, const char* name, const
   });
 }
 
+fusec_error* fusec_builder_range(fusec_builder* builder, const char* symbol, int64_t least, int64_t most) {
+  return guarded([&]() -> Status {
+    FUSEC_TRY(check_handle(builder, "builder"));
+    FUSEC_TRY(check_pointer(symbol, "symbol"));
+    return builder->builder.range(symbol, least, most < 0 ? INT64_MAX : most);
+  });
+}
+
 fusec_error* fusec_builder_scalar(fusec_builder* builder, const char* dtype, double value, fusec_value* out) {
   return add_value(builder, out, [&]() -> Result<Var> {
     FUSEC_ASSIGN(const fusec::DType type, read_dtype(dtype));

@@ -223,6 +223,10 @@ FUSEC_C_API void fusec_builder_free(fusec_builder* builder);
 FUSEC_C_API fusec_error* fusec_builder_input(fusec_builder* builder, const char* name, const char* dtype,
                                              const char* shape, fusec_value* out);
 
+/* The values that a symbol may have: `least` to `most`, both included; most < 0: no upper bound. Kernels may rely on
+ * them, and a run with another value is refused. A later call for the same symbol takes the place of an earlier one. */
+FUSEC_C_API fusec_error* fusec_builder_range(fusec_builder* builder, const char* symbol, int64_t least, int64_t most);
+
 /* A constant of rank 0. `value` is rounded to the dtype. */
 FUSEC_C_API fusec_error* fusec_builder_scalar(fusec_builder* builder, const char* dtype, double value,
                                               fusec_value* out);

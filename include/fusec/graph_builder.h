@@ -77,6 +77,9 @@ class FUSEC_API GraphBuilder {
   GraphBuilder& operator=(GraphBuilder&&) noexcept;
 
   Var input(std::string name, DType dtype, Shape shape);
+  // The values that a symbol may have, both ends included: kernels may rely on them, and a run with others is refused.
+  // invalid_argument, and nothing is changed: this is no name of a symbol, or no range of extents.
+  Status range(const std::string& symbol, int64_t least, int64_t most = INT64_MAX) noexcept;
   // Shares the memory, which must not change while the Model or an Engine of it lives.
   Var constant(const Tensor& data);
   Var constant(DType dtype, double value);

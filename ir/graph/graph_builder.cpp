@@ -157,6 +157,22 @@ Var GraphBuilder::input(std::string name, DType dtype, Shape shape) {
   });
 }
 
+Status GraphBuilder::range(const std::string& symbol, int64_t least, int64_t most) noexcept {
+  if (!state_) return Status::exhausted();
+  return ir::guarded([&]() -> Status {
+    const Result<Dim> extent = Dim::parse(symbol);
+    if (!extent.ok() || extent->as_symbol() != symbol) {
+      return Status(StatusCode::invalid_argument, "'" + symbol + "' is no name of a symbol");
+    }
+    if (least < 0 || least > most) {
+      return Status(StatusCode::invalid_argument, "symbol '" + symbol + "' cannot be " + std::to_string(least) +
+                                                      " to " + std::to_string(most) + "; extents are at least 0");
+    }
+    state_->graph.limits[*extent] = {least, most};
+    return {};
+  });
+}
+
 Var GraphBuilder::constant(const Tensor& data) {
   return guarded(state_.get(), [&] {
     if (!data.is_contiguous()) return state_->fail("a constant must be row-major");

@@ -225,6 +225,27 @@ TEST(BuilderOps, that_do_not_fit_are_errors_of_their_call_and_of_finish) {
   EXPECT_EQ(model, nullptr);
 }
 
+TEST(Builder, ranges_of_symbols_bind_runs) {
+  auto b = make<fusec_builder>(fusec_builder_new);
+  fusec_value x = -1, y = -1;
+  ASSERT_OK(fusec_builder_input(b.get(), "x", "f32", "[n]", &x));
+  ASSERT_OK(fusec_builder_op(b.get(), "relu", &x, 1, "", &y));
+  ASSERT_OK(fusec_builder_output(b.get(), "y", y));
+  expect_refused(fusec_builder_range(b.get(), "n + 1", 1, 2), "'n + 1' is no name of a symbol");
+  expect_refused(fusec_builder_range(b.get(), "n", 3, 2), "symbol 'n' cannot be 3 to 2");
+  ASSERT_OK(fusec_builder_range(b.get(), "n", 2, 3));
+  ASSERT_OK(fusec_builder_range(b.get(), "n", 2, -1));
+  const auto model = make<fusec_model>(fusec_builder_finish, b.get());
+  const auto options = quiet_options();
+  const auto engine = make<fusec_engine>(fusec_engine_compile, model.get(), options.get());
+  const auto session = make<fusec_session>(fusec_session_new, engine.get());
+  int64_t extent = 4, out = 0;
+  ASSERT_OK(fusec_session_output_shapes(session.get(), &extent, &out));
+  EXPECT_EQ(out, 4);
+  extent = 1;
+  expect_refused(fusec_session_output_shapes(session.get(), &extent, &out), "must be at least 2");
+}
+
 // Whatever integers and extents an op is given, it answers.
 TEST(BuilderOps, survive_strange_attributes) {
   const Json ops = read_json(fusec_builder_ops_json);

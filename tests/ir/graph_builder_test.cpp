@@ -35,6 +35,21 @@ TEST(GraphBuilder, BuildsAModel) {
   EXPECT_EQ(model->graph->imported_ops, 10);
 }
 
+TEST(GraphBuilder, RangesOfSymbols) {
+  GraphBuilder b;
+  b.output("y", b.relu(b.input("x", DType::f32, {Dim::symbol("n"), Dim::symbol("m")})));
+  EXPECT_TRUE(b.range("n", 1, 8).ok());
+  EXPECT_TRUE(b.range("n", 2, 64).ok());
+  EXPECT_TRUE(b.range("m", 3).ok());
+  EXPECT_EQ(b.range("", 0).message(), "'' is no name of a symbol");
+  EXPECT_EQ(b.range("2*n", 0).message(), "'2*n' is no name of a symbol");
+  EXPECT_EQ(b.range("n", -1, 3).message(), "symbol 'n' cannot be -1 to 3; extents are at least 0");
+  EXPECT_EQ(b.range("n", 4, 3).code(), StatusCode::invalid_argument);
+  const Result<Model> model = b.finish();
+  ASSERT_TRUE(model.ok()) << model.status().str();
+  EXPECT_EQ(model->ranges, (std::map<std::string, ExtentRange>{{"n", {2, 64}}, {"m", {3, INT64_MAX}}}));
+}
+
 TEST(GraphBuilder, TensorOps) {
   GraphBuilder b;
   const Dim n = Dim::symbol("n");

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What several tests use."""
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,10 +29,15 @@ def digits():
     return images, np.load(DIGITS / "labels.npy")
 
 
+def programs(page):
+    """The Python programs of a page, each with what the page shows as its output."""
+    return re.findall(r"```python\n(.*?)```(?:\n\n```\n(.*?)```)?", (ROOT / page).read_text(), re.S)
+
+
 def run_python(code, **environment):
     """(exit status, stdout, stderr) of a Python of its own. None removes a variable."""
     values = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), **environment}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT,
                           env={name: value for name, value in values.items() if value is not None})
     return done.returncode, done.stdout, done.stderr
 

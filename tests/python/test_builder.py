@@ -19,6 +19,17 @@ class Ops(TestCase):
         np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-6)
         self.assertEqual(got.shape, np.shape(expected))
 
+    def test_ranges_of_symbols(self):
+        builder = fusec.Builder()
+        builder.output("y", builder.input("x", "f32", ["n"]) * 2)
+        with self.assertRaisesRegex(fusec.InvalidArgument, "'2' is no name of a symbol"):
+            builder.range("2", 1)
+        builder.range("n", 2, 3)
+        engine = fusec.compile(builder)
+        self.assertEqual(engine(X[0, 0, :3]).shape, (3,))
+        with self.assertRaisesRegex(fusec.InvalidArgument, "must be 2 to 3, given is 4"):
+            engine(X[0, 0])
+
     def test_elementwise(self):
         for name, expected in (("exp", np.exp(X)), ("tanh", np.tanh(X)), ("relu", np.maximum(X, 0)), ("sigmoid", 1 / (1 + np.exp(-X))),
                                ("floor", np.floor(X)), ("square", X * X), ("silu", X / (1 + np.exp(-X)))):

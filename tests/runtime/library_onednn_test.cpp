@@ -179,6 +179,36 @@ TEST_F(OneDnn, InfinitiesStayInExactSumsOfPairs) {
   }
 }
 
+// A bias and an operand of an epilogue may be a column of a matrix.
+TEST_F(OneDnn, VectorsMayHaveStrides) {
+  for (const char* layout : {"first", "last"}) {
+    for (const bool as_bias : {true, false}) {
+      SCOPED_TRACE(std::string(layout) + (as_bias ? " bias" : " epilogue"));
+      const bool last = std::string(layout) == "last";
+      Case c(TensorOp::conv, {{"strides", Extents{1, 1}},
+                              {"pads", Extents(4, 0)},
+                              {"dilations", Extents{1, 1}},
+                              {"groups", int64_t{1}},
+                              {"layout", std::string(layout)}});
+      c.add(last ? Extents{2, 9, 8, 4} : Extents{2, 4, 9, 8});
+      c.add({6, 4, 3, 3});
+      if (as_bias) {
+        c.step->bias = c.add({6}, {36});
+      } else {
+        c.epilogue(ScalarOp::mul, c.add(last ? Extents{6} : Extents{6, 1, 1}, last ? Extents{5} : Extents{5, 1, 1}));
+      }
+      c.add(last ? Extents{2, 7, 6, 6} : Extents{2, 6, 7, 6});
+      testing::check(*library->clone(0), c, 1e-5);
+    }
+  }
+  Case product(TensorOp::matmul, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}});
+  product.add({5, 7});
+  product.add({7, 6});
+  product.epilogue(ScalarOp::add, product.add({6}, {3}));
+  product.add({5, 6});
+  testing::check(*library->clone(0), product, 1e-5);
+}
+
 // Odd channels of 16 bits: the last one of a pixel is not multiplied together with the first of the next.
 TEST_F(OneDnn, PixelsThatAreNotFiniteStayApart) {
   for (const int64_t channels : {1, 3, 5, 17}) {

@@ -129,6 +129,10 @@ class Builder(BuilderOps):
         """An input, such as input("x", "f32", ["n", 64]). A name in the shape is a symbol, which takes its value when the engine runs."""
         return self._value("builder_input", name.encode(), _tensor.dtype_name(dtype).encode(), shape_text(shape).encode())
 
+    def range(self, symbol, least, most=None):
+        """The values that a symbol may have, both included: kernels may rely on them, and a run with another value is refused."""
+        _library.call("builder_range", self._handle.value, symbol.encode(), least, -1 if most is None else most)
+
     def scalar(self, dtype, value):
         """A constant of rank 0, rounded to the dtype."""
         return self._value("builder_scalar", _tensor.dtype_name(dtype).encode(), float(value))
@@ -168,4 +172,4 @@ class Builder(BuilderOps):
 
     def finish(self):
         """The Model so far. The builder may go on."""
-        return Model(_library.Handle("model", _library.make("builder_finish", self._handle.value)))
+        return Model(_library.Handle("model", _library.make("builder_finish", self._handle.value), self._handle.keep))

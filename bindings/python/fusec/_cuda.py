@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVIDIA's libraries in the wheels of this Python, and the order of work on a GPU."""
+import contextlib
 import ctypes
 import glob
 import os
@@ -57,6 +58,7 @@ def prepare(*devices):
 
 
 _LEGACY_STREAM = 1  # CU_STREAM_LEGACY
+_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 _contexts = {}  # of each GPU, its primary context, which is kept: the producer of the tensor has it, too
 
 
@@ -89,3 +91,14 @@ def wait_for_default_stream(ordinal):
     status = driver.cuStreamSynchronize(ctypes.c_void_p(_LEGACY_STREAM))
     driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
     _check(status, "cuStreamSynchronize")
+
+
+@contextlib.contextmanager
+def capture_relaxed():
+    """While a stream is captured, this thread may allocate memory and wait for other streams."""
+    driver, mode = _driver(), ctypes.c_int(_RELAXED)
+    _check(driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode)), "cuThreadExchangeStreamCaptureMode")
+    try:
+        yield
+    finally:
+        driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))

@@ -61,7 +61,7 @@ class Session:
 
     def __init__(self, engine_handle, io):
         self._io = io
-        self._handle = _library.Handle("session", _library.make("session_new", engine_handle.value))
+        self._handle = _library.Handle("session", _library.make("session_new", engine_handle.value), engine_handle.keep)
         self._plans = {}
         self._busy = threading.Lock()
         _ending.add_session(self)
@@ -272,7 +272,7 @@ def compile(model, **options):
     _cuda.prepare(compiles.get("device", ""))
     handle = _options.make(compiles)
     made = _library.make("engine_compile", model._handle.value, _options.value(handle))
-    return Engine(_library.Handle("engine", made), model, compiles)
+    return Engine(_library.Handle("engine", made, model._handle.keep), model, compiles)
 
 
 def load(package, **options):

@@ -3,7 +3,7 @@
 import ctypes
 import json
 import os
-from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_size_t, c_uint32, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 
 from . import _ending, _errors
 from ._structs import ManagedTensor, Tensor
@@ -74,6 +74,7 @@ _FUNCTIONS = {  # name: (result, parameters)
     "builder_new": (_ERROR, [POINTER(c_void_p)]),
     "builder_free": (None, [c_void_p]),
     "builder_input": (_ERROR, [c_void_p, c_char_p, c_char_p, c_char_p, POINTER(c_int32)]),
+    "builder_range": (_ERROR, [c_void_p, c_char_p, c_int64, c_int64]),
     "builder_scalar": (_ERROR, [c_void_p, c_char_p, c_double, POINTER(c_int32)]),
     "builder_constant": (_ERROR, [c_void_p, POINTER(Tensor), POINTER(c_int32)]),
     "builder_constant_managed": (_ERROR, [c_void_p, POINTER(ManagedTensor), POINTER(c_int32)]),
@@ -134,13 +135,14 @@ def read_json(name, *arguments):
 
 
 class Handle:
-    """Owns a handle of the library. It is not freed when the process ends: a thread may still use it then."""
+    """Owns a handle of the library. It is not freed when the process ends: a thread may still use it then. `keep` is what must live as
+    long, such as memory that the handle borrows."""
 
-    __slots__ = ("value", "_free", "__weakref__")
+    __slots__ = ("value", "keep", "_free", "__weakref__")
 
-    def __init__(self, kind, value):
+    def __init__(self, kind, value, keep=None):
         self._free = function(kind + "_free")
-        self.value = value
+        self.value, self.keep = value, keep
 
     def __del__(self):
         self._free(self.value)

@@ -75,9 +75,22 @@ bool rounds_as_kernels(const BoundEpilogue& epilogue, DType out) {
          epilogue.op == ScalarOp::square;
 }
 
+// A vector along one axis is read as dense by oneDNN, whatever its strides say.
+bool is_strided_vector(const CallOperand& operand) {
+  int axes = 0;
+  bool strided = false;
+  for (std::size_t i = 0; i < operand.dims.size(); ++i) {
+    if (operand.dims[i] == 1) continue;
+    ++axes;
+    strided = operand.strides[i] != 1;
+  }
+  return axes == 1 && strided;
+}
+
 bool is_supported(const BoundEpilogue& epilogue, Numerics numerics) {
   const ir::LibraryCapabilities& library = ir::library_capabilities("onednn");
   if (!has_epilogue(library.epilogues, epilogue.op, epilogue.operand.has_value())) return false;
+  if (epilogue.operand && is_strided_vector(*epilogue.operand)) return false;
   return epilogue.operand ? data_type(epilogue.operand->dtype).has_value() : eltwise(epilogue, numerics).has_value();
 }
 
