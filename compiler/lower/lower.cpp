@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the lower stage: makes allocations, one kernel per distinct generated region, and library steps with their
-// epilogues.
+// Runs the lower stage: makes allocations, one kernel per distinct generated region, and library steps.
 
 #include "compiler/lower/lower.h"
 
@@ -372,9 +371,8 @@ class Lowering {
                                     const SymbolBindings& symbols) const {
     FUSEC_TRY(deadline_.check("lower"));
     FUSEC_ASSIGN(LoopNest nest, build_region_nest({graph_, storage, target_, options_.numerics}, region));
-    nest.multiplies = multiplies_by_kernels(target_, options_) &&
-                      std::any_of(region.nodes.begin(), region.nodes.end(),
-                                  [&](NodeId id) { return is_product_sum(graph_, graph_.nodes[id], true); });
+    const auto multiplies = [&](NodeId id) { return is_product_sum(graph_, graph_.nodes[id], true); };
+    nest.multiplies = multiplies_by_kernels(target_, options_) && std::ranges::any_of(region.nodes, multiplies);
     find_aliases(nest);
     rebase_inputs(nest, [&](ValueId base) {
       const auto count = slices_.find(base);

@@ -11,65 +11,22 @@
 #include "fusec/device.h"
 #include "fusec/session.h"
 #include "runtime/device/cuda/handles.h"
-#include "tests/runtime/callers_graph.h"
 #include "tests/runtime/cuda_fake.h"
+#include "tests/runtime/cuda_session_case.h"
 
 namespace fusec::cuda_session_test {
 namespace {
 
 using runtime::cuda::GraphCache;
 using runtime_test::add_one;
-using runtime_test::CallersGraph;
 using runtime_test::FakeDriver;
 using runtime_test::flat;
 using runtime_test::gpu_engine;
 using runtime_test::KernelSpec;
 using runtime_test::n;
 using runtime_test::ProgramBuilder;
+using namespace runtime_test::session;
 using testing::HasSubstr;
-
-constexpr Device kGpu{TargetKind::cuda, 0};
-
-// y = x + steps, one launch per step.
-ProgramBuilder chain(int steps = 1, std::vector<std::pair<int, int>> alias = {}) {
-  ProgramBuilder b;
-  const ir::AllocId x = b.input("x"), y = b.output("y");
-  const ir::KernelId k = b.kernel({"k", 1, 1, add_one, std::move(alias), 0, false, {}});
-  ir::AllocId from = x;
-  for (int i = 0; i < steps; ++i) {
-    const ir::AllocId to = i + 1 < steps ? b.temporary() : y;
-    b.launch(k, {flat(from), flat(to)}, "step" + std::to_string(i));
-    from = to;
-  }
-  return b;
-}
-
-std::vector<float> iota(std::size_t count) {
-  std::vector<float> out(count);
-  std::iota(out.begin(), out.end(), 0.0f);
-  return out;
-}
-
-Tensor host(const std::vector<float>& values) {
-  Tensor t = *Tensor::make(DType::f32, {static_cast<int64_t>(values.size())});
-  std::copy(values.begin(), values.end(), t.as<float>());
-  return t;
-}
-Tensor on_gpu(const std::vector<float>& values) {
-  Tensor t = *make_tensor(kGpu, DType::f32, {static_cast<int64_t>(values.size())});
-  EXPECT_TRUE(copy(host(values), t).ok());
-  return t;
-}
-std::vector<float> copy_values(const Tensor& t) {
-  Tensor h = *Tensor::make(t.dtype(), t.shape());
-  EXPECT_TRUE(copy(t, h).ok());
-  return {h.as<float>(), h.as<float>() + h.num_elements()};
-}
-std::vector<float> plus(std::vector<float> values, float by) {
-  for (float& v : values) v += by;
-  return values;
-}
-Status run(Session& session, const Tensor& x, Tensor& y) { return session.run(std::span(&x, 1), std::span(&y, 1)); }
 
 TEST(CudaSession, HostTensorsGoThroughPinnedMemory) {
   FakeDriver fake;
@@ -272,58 +229,6 @@ TEST(CudaSession, RunAsyncUsesTheCallersStream) {
   const Tensor on_host = host(iota(4));
   EXPECT_EQ(session.run_async(std::span(&on_host, 1), std::span(&y, 1), a.get()).str(),
             "invalid_argument: input 'x' lies on cpu, the Engine runs on cuda:0");
-}
-
-TEST(CudaSession, ARunBecomesAPartOfTheCallersGraph) {
-  FakeDriver fake;
-  Session session = *Session::create(*gpu_engine(chain(3), fake));
-  Tensor x = on_gpu(iota(4)), y = on_gpu(std::vector<float>(4));
-  ASSERT_TRUE(session.prepare(std::vector<TensorShape>{{4}}).ok());
-  CallersGraph graph;
-  const int records = fake.count("cuEventRecord");
-  ASSERT_TRUE(session.run_async(std::span(&x, 1), std::span(&y, 1), graph.stream()).ok());
-  EXPECT_EQ(fake.count("cuEventRecord"), records);
-  EXPECT_TRUE(fake.waits.empty());
-  ASSERT_EQ(graph.end(), CUDA_SUCCESS);
-  EXPECT_EQ(copy_values(y), std::vector<float>(4));  // nothing has run
-  ASSERT_EQ(graph.launch(), CUDA_SUCCESS);
-  EXPECT_EQ(copy_values(y), plus(iota(4), 3));
-  // Larger shapes move the session's memory, and twenty sets of shapes replace what was ready; the graph goes on.
-  for (std::size_t n = 1000; n < 1020; ++n) {
-    const Tensor large = on_gpu(iota(n));
-    Tensor out = on_gpu(std::vector<float>(n));
-    ASSERT_TRUE(run(session, large, out).ok());
-    EXPECT_EQ(copy_values(out), plus(iota(n), 3));
-  }
-  ASSERT_TRUE(copy(host(plus(iota(4), 10)), x).ok());
-  ASSERT_EQ(graph.launch(), CUDA_SUCCESS);
-  EXPECT_EQ(copy_values(y), plus(iota(4), 13));
-}
-
-TEST(CudaSession, WhatWouldAllocateOrCopyIsRefusedInACapture) {
-  FakeDriver fake;
-  Session session = *Session::create(*gpu_engine(chain(2), fake));
-  const Tensor x = on_gpu(iota(8));
-  Tensor y = on_gpu(std::vector<float>(8)), none;
-  CallersGraph graph;
-  const auto record = [&](const Tensor& in, Tensor& out) {
-    return session.run_async(std::span(&in, 1), std::span(&out, 1), graph.stream()).str();
-  };
-  EXPECT_THAT(record(x, y), HasSubstr("this session has not seen these input shapes; prepare or run them before"));
-  ASSERT_EQ(graph.end(), CUDA_SUCCESS);  // it was not broken
-  ASSERT_TRUE(session.prepare(std::vector<TensorShape>{{4}}).ok());
-  CallersGraph other;
-  const auto record_other = [&](const Tensor& in, Tensor& out) {
-    return session.run_async(std::span(&in, 1), std::span(&out, 1), other.stream()).str();
-  };
-  const Tensor strided = Tensor::borrow(DType::f32, {4}, const_cast<void*>(x.data()), {2}, kGpu);
-  Tensor four = Tensor::borrow(DType::f32, {4}, y.data(), {}, kGpu);
-  EXPECT_EQ(record_other(strided, four),
-            "invalid_argument: input 'x' cannot be used where it lies (it is not row-major), and a run that is "
-            "captured makes and copies nothing");
-  const Tensor dense = Tensor::borrow(DType::f32, {4}, const_cast<void*>(x.data()), {}, kGpu);
-  EXPECT_THAT(record_other(dense, none), HasSubstr("output 'y' cannot be used where it lies (it has no memory)"));
-  ASSERT_EQ(other.end(), CUDA_SUCCESS);
 }
 
 TEST(CudaSession, TensorsOfAnotherDeviceAreRefused) {
