@@ -55,13 +55,18 @@ class ModelRuns {
     } else {
       FUSEC_ASSIGN(runs->runner_, loaded.device->make_runner(loaded.program, state.options, state.target.model));
     }
-    FUSEC_ASSIGN(runs->by_default_, runs->prepare(nullptr));
     return runs;
   }
 
-  // By the default algorithms, and by what `tuning` picks.
+  // What `tuning` picks now is what later runs are compared with.
+  Status begin(Tuning& tuning) {
+    FUSEC_ASSIGN(by_default_, prepare(tuning));
+    return {};
+  }
+
+  // That, and what `tuning` picks.
   Result<ModelTimes> time_in_turn(Tuning& tuning) {
-    FUSEC_ASSIGN(ReadyPlan picked, prepare(&tuning));
+    FUSEC_ASSIGN(ReadyPlan picked, prepare(tuning));
     double us = 0;
     for (int i = 0; i < kRunsUncounted; ++i) {
       FUSEC_ASSIGN(us, once(by_default_));
@@ -81,9 +86,9 @@ class ModelRuns {
  private:
   ModelRuns(const EngineState& state, const Bindings& bindings) : state_(state), bindings_(bindings) {}
 
-  Result<ReadyPlan> prepare(Tuning* tuning) {
+  Result<ReadyPlan> prepare(Tuning& tuning) {
     ReadyPlan ready;
-    FUSEC_ASSIGN(ready.plan, bind(state_.loaded, bindings_, state_.threads, tuning));
+    FUSEC_ASSIGN(ready.plan, bind(state_.loaded, bindings_, state_.threads, &tuning));
     FUSEC_ASSIGN(ready.state, runner_->prepare(ready.plan));
     return ready;
   }
@@ -138,14 +143,14 @@ Status try_each(Tuning& tuning, std::vector<Tried>& tried, const TimeModel& time
   for (Tried& one : tried) {
     if (seconds > 0 && seconds_after(start) >= seconds) return {};
     set_trial(tuning, tried, [&](const Tried& other) { return &other == &one; });
-    FUSEC_ASSIGN(const ModelTimes us, time());
+    FUSEC_ASSIGN(const ModelTimes us, time.time());
     refuse_if_slower(one, us);
   }
   const auto taken = [](const Tried& one) { return one.us.picked > 0 && !one.refused; };
   check.tuned_us = check.default_us;
   if (std::none_of(tried.begin(), tried.end(), taken)) return {};
   set_trial(tuning, tried, taken);
-  FUSEC_ASSIGN(const ModelTimes us, time());
+  FUSEC_ASSIGN(const ModelTimes us, time.time());
   check.default_us = us.by_default, check.tuned_us = std::min(us.by_default, us.picked);
   for (Tried& one : tried) {
     if (taken(one)) refuse_if_slower(one, us);
@@ -155,8 +160,10 @@ Status try_each(Tuning& tuning, std::vector<Tried>& tried, const TimeModel& time
 
 Status try_all(Tuning& tuning, std::vector<Tried>& tried, const TimeModel& time, double seconds, ModelCheck& check) {
   const Clock::time_point start = Clock::now();
+  set_trial(tuning, tried, [](const Tried&) { return false; });
+  FUSEC_TRY(time.begin());
   set_trial(tuning, tried, [](const Tried&) { return true; });
-  FUSEC_ASSIGN(const ModelTimes us, time());
+  FUSEC_ASSIGN(const ModelTimes us, time.time());
   check.default_us = us.by_default, check.tuned_us = us.picked;
   if (us.picked > kClearlyFaster * us.by_default) return try_each(tuning, tried, time, start, seconds, check);
   for (Tried& one : tried) one.us = us;
@@ -206,15 +213,11 @@ Result<ModelCheck> check_in_model(const EngineState& state, const Bindings& bind
                                   Tuning& tuning, double seconds, TuneReport& report) {
   const Lease team(state.loaded->device == nullptr ? state.threads : 1);
   std::unique_ptr<ModelRuns> runs;  // made when there is something to try
-  return try_picks(
-      tuning, seconds,
-      [&]() -> Result<ModelTimes> {
-        if (!runs) {
-          FUSEC_ASSIGN(runs, ModelRuns::make(state, bindings, inputs));
-        }
-        return runs->time_in_turn(tuning);
-      },
-      report);
+  const auto begin = [&]() -> Status {
+    FUSEC_ASSIGN(runs, ModelRuns::make(state, bindings, inputs));
+    return runs->begin(tuning);
+  };
+  return try_picks(tuning, seconds, {begin, [&] { return runs->time_in_turn(tuning); }}, report);
 }
 
 }  // namespace fusec::runtime

@@ -25,8 +25,11 @@ struct ModelCheck {
 struct ModelTimes {
   double by_default = 0, picked = 0;
 };
-// Of the model by the default algorithms, and by what the Tuning picks at that moment.
-using TimeModel = std::function<Result<ModelTimes>()>;
+// Runs of the model.
+struct TimeModel {
+  std::function<Status()> begin;             // what the Tuning picks now is what later runs are compared with
+  std::function<Result<ModelTimes>()> time;  // that, and what the Tuning picks now, in turn
+};
 
 // Tries the picks of the report's layers that no model has been run with (untried_pick): first all of them together
 // and, where the model is not clearly faster, each by itself. Gives `tuning` and the report a row of each. `tuning` has
