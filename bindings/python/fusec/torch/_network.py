@@ -137,6 +137,12 @@ def _batch_norm(c, node, x, weight, bias, mean, variance, *rest):
     return [c.cast(c.builder.add(made, _per_channel(c, shift, x.ndim)), dtype)] + [None] * (len(meta(node)) - 1)
 
 
+def _scale_and_shift(c, made, weight, bias, dtype, rank):
+    """Of each channel, in this dtype. Both are optional."""
+    made = made if weight is None else c.builder.mul(made, _per_channel(c, c.cast(weight, dtype), rank))
+    return made if bias is None else c.builder.add(made, _per_channel(c, c.cast(bias, dtype), rank))
+
+
 @handles("_native_batch_norm_legit_functional")
 def _batch_norm_training(c, node, x, weight, bias, mean, variance, training, momentum, eps):
     """(result, mean and 1 / deviation of the batch, the new running mean and variance)"""
@@ -150,8 +156,7 @@ def _batch_norm_training(c, node, x, weight, bias, mean, variance, training, mom
     batch_variance = c.builder.reduce_mean(c.builder.square(centred), axes=axes, keep=True)
     inverse = c.builder.rsqrt(c.builder.add(batch_variance, c.number(wide, eps)))
     made = c.builder.mul(centred, inverse)
-    made = made if weight is None else c.builder.mul(made, _per_channel(c, c.cast(weight, wide), x.ndim))
-    made = made if bias is None else c.builder.add(made, _per_channel(c, c.cast(bias, wide), x.ndim))
+    made = _scale_and_shift(c, made, weight, bias, wide, x.ndim)
     flat = c.shape(node, 1)
     batch_mean, batch_variance, inverse = (c.reshape(v, flat) for v in (batch_mean, batch_variance, inverse))
     count = math.prod([_dims.expression(meta(node.args[0]).shape[axis]) for axis in axes], start=_dims.expression(1))
@@ -175,8 +180,7 @@ def _batch_norm_of_batch(c, node, x, weight, bias, training, momentum, eps):
     centred = c.builder.sub(y, c.builder.reduce_mean(y, axes=axes, keep=True))
     variance = c.builder.reduce_mean(c.builder.square(centred), axes=axes, keep=True)
     made = c.builder.mul(centred, c.builder.rsqrt(c.builder.add(variance, c.number(wide, eps))))
-    made = made if weight is None else c.builder.mul(made, _per_channel(c, c.cast(weight, wide), x.ndim))
-    made = made if bias is None else c.builder.add(made, _per_channel(c, c.cast(bias, wide), x.ndim))
+    made = _scale_and_shift(c, made, weight, bias, wide, x.ndim)
     return c.cast(made, dtype), None, None
 
 
