@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "codegen/cuda/writer.h"
 #include "codegen/kernel/layout.h"
@@ -81,7 +82,7 @@ bool is_constant(const Writer& w, const Access& a) {
 // Size of the pieces of a vector access: a power of two, at most 16 bytes, that divides the vector and the address.
 int64_t piece_bytes(Writer& w, const Access& a) {
   const auto element = static_cast<int64_t>(size_of(a.info->dtype));
-  if (a.info->space == ir::Space::reg || a.block || !a.contiguous() || a.width == 1) return element;
+  if (a.info->space == ir::Space::reg || !a.contiguous() || a.width == 1) return element;
   const int64_t base = a.info->space == ir::Space::shared ? kSharedAlignment : a.info->alignment;
   int64_t bytes = 16;
   for (const int64_t of : {std::max(base, element), w.index.divisor(a.form.base) * element, a.width * element}) {
@@ -120,6 +121,7 @@ IndexExpr unrolled_part(const Writer& w, const IndexExpr& e) {
 std::string format_address(Writer& w, const Access& a) {
   const IndexExpr part = w.spares_addresses ? unrolled_part(w, a.form.base) : IndexExpr(0), rest = a.form.base - part;
   const std::string address = buffer_name(w, a.buffer) + " + " + operand(w.index.text(rest));
+  if (a.block) return fmt::format("{}({}, {})", w.prelude.use("in_block"), address, w.index.text(*a.block));
   return part.is(0) ? address : address + " + " + operand(w.index.text(part));
 }
 
@@ -186,7 +188,7 @@ std::string from_memory(const Access& a, const std::string& v) {
 }
 
 std::string load_pieces(Writer& w, const Access& a, const std::string& to) {
-  const bool shared = a.info->space == ir::Space::shared;
+  const bool shared = a.info->space == ir::Space::shared && !a.block;
   const std::string function = w.prelude.use(shared              ? "load_shared"
                                              : is_constant(w, a) ? "load_constant"
                                                                  : "load_vector");
@@ -308,9 +310,10 @@ void store_access(Writer& w, const Access& a, const ir::Store& store, const Cond
 }
 
 // A scalar, to another block.
-void store_mail(Writer& w, const Access& a, const ir::Store& store) {
+void store_mail(Writer& w, Access a, const ir::Store& store) {
+  const std::string block = w.index.text(*std::exchange(a.block, std::nullopt));
   w.out.line(fmt::format("{}({}, {}, {}, {});", w.prelude.use("mail"), format_address(w, a),
-                         raw_operand(w, store.value), mailbox_name(a.buffer), w.index.text(*a.block)));
+                         raw_operand(w, store.value), mailbox_name(a.buffer), block));
 }
 
 }  // namespace
@@ -368,6 +371,20 @@ void write_prefetch(Writer& w, const ir::Prefetch& prefetch) {
   const Access a = make_access(w, prefetch.buffer, prefetch.index, 0, 1);
   w.out.line(fmt::format("{}({});", w.prelude.use("prefetch_line"), format_address(w, a)));
   forget(w, a);
+}
+
+void write_copy(Writer& w, const ir::CopyAsync& copy) {
+  const int64_t bytes = ir::copied_bytes(w.kernel, copy);
+  if (w.target.sm < ir::kCopyAsyncSm || bytes == 0) throw UnsupportedKernel("no such copies on " + w.target.name);
+  const LaneScope scope(w.index, 1);
+  check_declared(w, copy.dst);
+  const Access to = make_access(w, copy.dst, copy.dst_index, 0, 1),
+               from = make_access(w, copy.src, copy.src_index, 0, 1);
+  w.accesses_memory = true;
+  const std::string condition = guard_text(w, copy.guard, 1);
+  w.out.line(fmt::format("{}<{}>({}, {}, {});", w.prelude.use("copy_async"), bytes, format_address(w, to),
+                         format_address(w, from), condition.empty() ? "true" : condition));
+  forget(w, to), forget(w, from);
 }
 
 void write_index_value(Writer& w, const ir::IndexValue& stmt) {

@@ -505,6 +505,26 @@ FUNCTION void shared_piece(u32& to, const void* from) {
 }
 )",
      0, true},
+    // From global to shared memory, past the registers and, where 16 bytes are copied, past the first-level cache.
+    // Zeros where the condition does not hold: then nothing is read.
+    {"copy_async", "", R"(template <int bytes> FUNCTION void copy_async(void* to, const void* from, bool holds) {
+  const u32 at = (u32)__cvta_generic_to_shared(to), read = holds ? bytes : 0;
+  if (bytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(at), "l"(from), "r"(read) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 : : "r"(at), "l"(from), "n"(bytes), "r"(read) : "memory");
+  }
+}
+)",
+     80, true},
+    // Ends a group of copies and waits for all groups but the last ones.
+    {"wait_for_copies", "", R"(template <int left> FUNCTION void wait_for_copies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+  asm volatile("cp.async.wait_group %0;" : : "n"(left) : "memory");
+}
+)",
+     80, true},
     // Brings the cache line into L2.
     {"prefetch_line", "", R"(FUNCTION void prefetch_line(const void* at) {
   asm volatile("prefetch.global.L2 [%0];" : : "l"(at));

@@ -23,6 +23,8 @@ std::string mask_text(const Writer& w, const ir::Operand& mask) {
 }
 
 void write_sync(Writer& w, const ir::Sync& sync) {
+  if (sync.scope == ir::SyncScope::copies)
+    return w.out.line(fmt::format("{}<{}>();", w.prelude.use("wait_for_copies"), sync.left));
   const bool all = sync.scope == ir::SyncScope::cluster;
   if (sync.scope == ir::SyncScope::block) return w.out.line(w.block_sync);
   const char* arrive = w.accesses_memory ? "arrive_cluster" : "begin_cluster";  // with something to release, or nothing
@@ -122,8 +124,9 @@ void write_let(Writer& w, const ir::Let& let) {
   define(w, let.dst, raw_op(w.prelude, let.op, first, args, result));
 }
 
-// The address of an element of a shared buffer.
-std::string shared_address(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& index) {
+// The address of an element of a shared buffer, or of the block's own part of it.
+std::string shared_address(Writer& w, ir::BufferId id, std::vector<IndexExpr> index) {
+  if (w.cluster > 1) index[0] = 0;
   const IndexExpr at = w.index.resolve(linear_index(w.kernel.buffers[id], index));
   return buffer_name(w, id) + " + " + operand(w.index.text(at));
 }
@@ -150,6 +153,7 @@ void write_plain(Writer& w, const ir::Stmt& stmt) {
   if (const auto* load = std::get_if<ir::Load>(&stmt.v)) return write_load(w, *load);
   if (const auto* store = std::get_if<ir::Store>(&stmt.v)) return write_store(w, *store);
   if (const auto* prefetch = std::get_if<ir::Prefetch>(&stmt.v)) return write_prefetch(w, *prefetch);
+  if (const auto* copy = std::get_if<ir::CopyAsync>(&stmt.v)) return write_copy(w, *copy);
   if (const auto* sync = std::get_if<ir::Sync>(&stmt.v)) return write_sync(w, *sync);
   if (const auto* branch = std::get_if<ir::If>(&stmt.v)) return write_if(w, *branch);
   if (const auto* choose = std::get_if<ir::Choose>(&stmt.v)) return write_choose(w, *choose);

@@ -77,6 +77,7 @@ std::string add_shared(Writer& w, const std::string& type, const std::string& na
 // access.cpp
 void write_load(Writer& w, const ir::Load& load);
 void write_store(Writer& w, const ir::Store& store);
+void write_copy(Writer& w, const ir::CopyAsync& copy);
 void write_prefetch(Writer& w, const ir::Prefetch& prefetch);
 void write_index_value(Writer& w, const ir::IndexValue& stmt);
 // The guard at `lane` of `width` as text; "" if it always holds.

@@ -117,10 +117,15 @@ void write_copy_loops(Writer& w, const ir::CopyAsync& stmt) {
   const ir::Buffer &src = w.kernel.buffers[stmt.src], &dst = w.kernel.buffers[stmt.dst];
   llvm::Type* type = memory_type(w.ir, src.dtype);
   std::vector<IndexExpr> from = stmt.src_index, to = stmt.dst_index;
+  Value* holds = guard_mask(w, stmt.guard, 1);
   const std::function<void(std::size_t)> nest = [&](std::size_t axis) {
     if (axis == stmt.extents.size()) {
-      Value* read = w.index.pointer(get_base_address(w, stmt.src), type, w.index.resolve(linear_index(src, from)));
-      Value* v = w.ir.b.CreateLoad(type, read);
+      const auto read = [&]() -> Value* {
+        return w.ir.b.CreateLoad(
+            type, w.index.pointer(get_base_address(w, stmt.src), type, w.index.resolve(linear_index(src, from))));
+      };
+      const auto zero = [&]() -> Value* { return llvm::Constant::getNullValue(type); };
+      Value* v = holds == nullptr ? read() : branch(w.ir, holds, read, zero);
       w.ir.b.CreateStore(v,
                          w.index.pointer(get_base_address(w, stmt.dst), type, w.index.resolve(linear_index(dst, to))));
       return;

@@ -147,8 +147,10 @@ class PhaseCounter {
       counts_.statements += runs() * copies * kMmaStatements;
       return kMmaUs;
     }
+    if (const auto* copy = std::get_if<CopyAsync>(&stmt.v)) return this->copy(*copy, copies), 0;
     if (const auto* product = std::get_if<TileProduct>(&stmt.v)) return multiply(*product, segment);
     if (std::holds_alternative<Sync>(stmt.v)) {
+      if (std::get<Sync>(stmt.v).scope == SyncScope::copies) return 0;
       segment.short_loop = false;
       counts_.exchanges = true;
       return target_.model.barrier;
@@ -285,6 +287,17 @@ class PhaseCounter {
     if (segment.wait_us > 0 && !access.gathers) return;
     const double far = target_.model.memory_latency, close = target_.model.cache_latency;
     segment.wait_us += near_ ? close : scattered ? far : (far + close) / 2;
+  }
+
+  // What a thread copies by itself, long before it is needed: it does not wait for it here.
+  void copy(const CopyAsync& copy, double copies) {
+    if (copied_bytes(kernel_, copy) == 0) return;
+    const auto width = static_cast<int>(copy.extents[0].value());
+    std::vector<IndexExpr> from = copy.src_index, to = copy.dst_index;
+    from.back() += IndexExpr::symbol(kLane), to.back() += IndexExpr::symbol(kLane);
+    Segment apart;
+    access(copy.src, from, copy.guard, width, copies, nullptr, apart);
+    access(copy.dst, to, {}, width, copies, nullptr, apart);
   }
 
   double reduce(const Reduce& reduce, const Stmt& stmt, Segment& outer) {

@@ -139,6 +139,9 @@ class Interpreter {
   // A block's shared memory is gone when it ends.
   void check_end();
   void sync_all(const Sync& s, const Stmt& stmt);
+  struct Copies;
+  // Ends the group of the thread's last copies, and makes those of all but the `left` last groups.
+  void finish_copies(Copies& copies, int64_t left);
   void run(const Loop& s, const Stmt&);
   void run(const If& s, const Stmt&);
   // All threads choose alike.
@@ -179,6 +182,20 @@ class Interpreter {
   bool started_ = false;               // all blocks have met at a barrier of the cluster
   bool arrived_ = false;               // at a barrier of the cluster, and has not waited
   const Stmt* reaches_far_ = nullptr;  // accesses another block's memory, with no barrier of the cluster since
+  // What a thread copies, by groups: it is done when the thread waits for it.
+  struct Copy {
+    const Stmt* stmt;
+    BufferId buffer;
+    char* to;
+    const char* from;
+    std::size_t bytes;
+    int64_t group;
+  };
+  struct Copies {
+    std::vector<Copy> pending;
+    int64_t group = 0;  // of the next copy
+  };
+  std::vector<Copies> copies_;  // by thread
   SymbolSlots slots_;
   std::vector<RegId> regs_in_indices_;
   int lane_slot_ = 0;

@@ -179,11 +179,20 @@ void Interpreter::run(const TransposeTile& s, const Stmt& stmt) {
 void Interpreter::run(const CopyAsync& s, const Stmt& stmt) {
   const std::vector<int64_t> box = eval(s.extents), to = eval(s.dst_index), from = eval(s.src_index);
   std::vector<int64_t> position(box.size(), 0);
+  static constexpr char kZero[16] = {};
+  const bool inside_guard = holds(s.guard);
   if (std::any_of(box.begin(), box.end(), [](int64_t e) { return e <= 0; })) return;
   for (bool more = true; more && ok();) {
-    const char* source = element(stmt, s.src, inside(from, position));
-    char* target = element(stmt, s.dst, inside(to, position));
-    if (source != nullptr && target != nullptr) std::memcpy(target, source, size_of(k_.buffers[s.dst].dtype));
+    const char* source = inside_guard ? element(stmt, s.src, inside(from, position)) : kZero;
+    char* target = element(stmt, s.dst, inside(to, position), true);
+    const std::size_t bytes = size_of(k_.buffers[s.dst].dtype);
+    if (source == nullptr || target == nullptr) return;
+    if (active_.empty()) {
+      std::memcpy(target, source, bytes);
+    } else {
+      Copies& copies = copies_[static_cast<std::size_t>(number(frame_))];
+      copies.pending.push_back({&stmt, s.dst, target, source, bytes, copies.group});
+    }
     more = false;
     for (std::size_t a = box.size(); a-- > 0 && !more;) {
       more = ++position[a] < box[a];

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -34,6 +35,7 @@ template <class F>
 void Interpreter::run_threads(const Loop& s, const F& body) {
   threads_.assign(static_cast<std::size_t>(s.threads), whole_);
   block_threads_ = s.threads / std::max(1, s.cluster);
+  copies_.assign(threads_.size(), {});
   started_ = arrived_ = false;
   reaches_far_ = nullptr;
   shared_.begin(threads_.size(), static_cast<std::size_t>(block_threads_));
@@ -71,6 +73,8 @@ void Interpreter::check_end() {
   if (!ok()) return;
   if (reaches_far_ != nullptr) fail("a block may end before another one comes to " + where(*reaches_far_));
   if (arrived_) fail("a block ends without a sync.wait");
+  for (const Copies& copies : copies_)
+    if (!copies.pending.empty()) return fail("a block ends before a sync.copies that waits for all copies");
   if (shared_.has_unread_mailbox()) fail("a block may end before others have stored to its mailbox");
 }
 
@@ -86,6 +90,17 @@ void Interpreter::sync_all(const Sync& s, const Stmt& stmt) {
   started_ |= !arrived_;
   if (arrived_) return shared_.arrive();
   shared_.sync();
+}
+
+void Interpreter::finish_copies(Copies& copies, int64_t left) {
+  const int64_t last = copies.group++ - left;
+  std::erase_if(copies.pending, [&](const Copy& copy) {
+    if (copy.group > last) return false;
+    std::memcpy(copy.to, copy.from, copy.bytes);
+    const auto offset = (copy.to - memory(copy.buffer).data) / static_cast<std::ptrdiff_t>(copy.bytes);
+    touch(*copy.stmt, copy.buffer, offset, true);
+    return true;
+  });
 }
 
 void Interpreter::run(const Loop& s, const Stmt&) {
@@ -170,6 +185,8 @@ void Interpreter::run(const Ballot& s, const Stmt& stmt) {
 
 void Interpreter::run(const Sync& s, const Stmt& stmt) {
   if (active_.empty()) return;  // the scheduled form
+  if (s.scope == SyncScope::copies)
+    return each_active([&] { finish_copies(copies_[static_cast<std::size_t>(number(frame_))], s.left); });
   if (s.scope != SyncScope::warp) return sync_all(s, stmt);
   std::set<int> warps;
   const std::vector<uint32_t> active = active_by_warp();

@@ -81,6 +81,7 @@ void visit_exprs(S& stmt, const F& f) {
                  [&](CopyConst<Scan, S>& s) { f(s.loop.extent); },
                  [&](CopyConst<CopyAsync, S>& s) {
                    for_each_item(s.dst_index, f), for_each_item(s.src_index, f), for_each_item(s.extents, f);
+                   for_each_item(s.guard, f);
                  },
                  [&](CopyConst<Mma, S>& s) { for_each_item(s.a_index, f), for_each_item(s.b_index, f), f(s.lane); },
                  [&](CopyConst<TileProduct, S>& s) {
@@ -119,6 +120,12 @@ std::array<char, 8> get_bytes(const Constant& c) {
 }  // namespace
 
 bool Constant::operator==(const Constant& o) const { return dtype == o.dtype && get_bytes(*this) == get_bytes(o); }
+
+int64_t copied_bytes(const Kernel& kernel, const CopyAsync& copy) {
+  if (copy.extents.size() != 1 || !copy.extents[0].is_const()) return 0;
+  const int64_t bytes = copy.extents[0].value() * static_cast<int64_t>(size_of(kernel.buffers[copy.dst].dtype));
+  return bytes == 4 || bytes == 8 || bytes == 16 ? bytes : 0;
+}
 
 std::vector<IndexExpr> element_of_a(const Mma& mma, const IndexExpr& row, const IndexExpr& term) {
   std::vector<IndexExpr> index = mma.a_index;

@@ -246,11 +246,14 @@ struct TransposeTile {
   BufferId dst, src;
 };
 
-// Copies the box of `extents` elements at src[src_index] to dst[dst_index]. It is complete before the first later phase
-// that reads dst. A multi-stage buffer has a leading axis indexed by s mod stages.
+// Copies the box of `extents` elements at src[src_index] to dst[dst_index], or zeros if the guard fails. It is complete
+// before the first later phase that reads dst, which comes behind a sync.copies that waits for it. A multi-stage buffer
+// has a leading axis indexed by s mod stages. In the lowered form a thread copies 4, 8 or 16 bytes (copied_bytes) side
+// by side; both places are multiples of as many bytes.
 struct CopyAsync {
   BufferId dst, src;
   std::vector<IndexExpr> dst_index, src_index, extents;
+  Guard guard = {};  // does not use kLane
 };
 
 // One thread's part of a matrix product of 16 x 8 results over 16 terms, which the 32 threads of a warp compute in one
@@ -334,10 +337,14 @@ struct Ballot {
 //
 // A cluster's barrier may be two statements, `arrive` and `wait`, with no access to shared memory between them: no
 // thread passes the second one before all have passed the first.
-enum class SyncScope : uint8_t { warp, block, cluster, arrive, wait };
+//
+// A sync.copies is none between threads: each thread waits for its own copies. Those since the last one are a group,
+// and the `left` last groups may still be under way behind it.
+enum class SyncScope : uint8_t { warp, block, copies, cluster, arrive, wait };
 struct Sync {
   SyncScope scope = SyncScope::block;
   Operand mask = kAllThreads;
+  int64_t left = 0;  // of a sync.copies
 };
 
 struct Stmt {
@@ -372,6 +379,9 @@ BufferId add_buffer(Kernel& kernel, Buffer buffer);  // parameters are also appe
 DType dtype_of(const Kernel& kernel, const Operand& operand);
 bool is_lowered(const Kernel& kernel);
 bool has_tile_product(const Block& block);
+// The bytes of a copy that one thread may make in one instruction; 0: there is none.
+int64_t copied_bytes(const Kernel& kernel, const CopyAsync& copy);
+inline constexpr int kCopyAsyncSm = 80;  // the first GPU architecture that has it
 // The last of grid loops that nest perfectly.
 Loop& innermost_grid(Loop& outermost);
 const Loop& innermost_grid(const Loop& outermost);

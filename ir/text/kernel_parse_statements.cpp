@@ -168,6 +168,7 @@ Result<Stmt> KernelParser::statement() {
   if (word.text == "choose") return choice();
   if (word.text == "sync.warp") return sync(SyncScope::warp);
   if (word.text == "sync.block") return sync(SyncScope::block);
+  if (word.text == "sync.copies") return sync(SyncScope::copies);
   if (word.text == "sync.cluster") return sync(SyncScope::cluster);
   if (word.text == "sync.arrive") return sync(SyncScope::arrive);
   if (word.text == "sync.wait") return sync(SyncScope::wait);
@@ -390,6 +391,7 @@ Result<Stmt> KernelParser::copy_async() {
   FUSEC_ASSIGN(s.src_index, indices("[", "]"));
   FUSEC_TRY(lexer_.expect_word("box"));
   FUSEC_ASSIGN(s.extents, indices("[", "]"));
+  FUSEC_ASSIGN(s.guard, guard());
   return Stmt{std::move(s)};
 }
 
@@ -493,8 +495,12 @@ Result<Stmt> KernelParser::ballot(RegId dst) {
 }
 
 Result<Stmt> KernelParser::sync(SyncScope scope) {
-  FUSEC_ASSIGN(Operand threads, mask());
-  return Stmt{Sync{scope, std::move(threads)}};
+  Sync s{scope, kAllThreads, 0};
+  if (scope == SyncScope::copies) {
+    FUSEC_ASSIGN(s.left, lexer_.integer());
+  }
+  FUSEC_ASSIGN(s.mask, mask());
+  return Stmt{std::move(s)};
 }
 
 }  // namespace fusec::ir

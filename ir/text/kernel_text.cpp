@@ -202,8 +202,8 @@ class Printer {
     return fmt::format("transpose {}, {}", buffer(s.dst), buffer(s.src));
   }
   std::string text(const CopyAsync& s) const {
-    return fmt::format("copy.async {}, {} box [{}]", element(s.dst, s.dst_index), element(s.src, s.src_index),
-                       indices(s.extents));
+    return fmt::format("copy.async {}, {} box [{}]{}", element(s.dst, s.dst_index), element(s.src, s.src_index),
+                       indices(s.extents), guard(s.guard));
   }
   std::string text(const Mma& s) const {
     const std::string windows = s.windows ? fmt::format(" windows [{}, {}]", s.windows->width, s.windows->step) : "";
@@ -226,7 +226,10 @@ class Printer {
   std::string text(const Ballot& s) const {
     return fmt::format("{} = ballot ({}){}", definition(s.dst), indices(s.condition), mask(s.mask));
   }
-  std::string text(const Sync& s) const { return fmt::format("sync.{}{}", to_string(s.scope), mask(s.mask)); }
+  std::string text(const Sync& s) const {
+    const std::string left = s.scope == SyncScope::copies ? fmt::format(" {}", s.left) : "";
+    return fmt::format("sync.{}{}{}", to_string(s.scope), left, mask(s.mask));
+  }
 
   const Kernel& k_;
   const bool systematic_;  // then expressions print themselves
@@ -248,7 +251,7 @@ const char* to_string(Space space) {
 const char* to_string(ShuffleKind kind) { return kind == ShuffleKind::by_xor ? "xor" : "idx"; }
 
 const char* to_string(SyncScope scope) {
-  constexpr const char* kNames[] = {"warp", "block", "cluster", "arrive", "wait"};
+  constexpr const char* kNames[] = {"warp", "block", "copies", "cluster", "arrive", "wait"};
   return kNames[static_cast<std::size_t>(scope)];
 }
 

@@ -80,7 +80,8 @@ class Collector {
   }
 
   // Records an access to every element of the box of `extents` on the last axes, starting at `index`.
-  void box(BufferId b, bool write, std::vector<IndexExpr> index, const std::vector<IndexExpr>& extents, const Stmt& s) {
+  Access& box(BufferId b, bool write, std::vector<IndexExpr> index, const std::vector<IndexExpr>& extents,
+              const Stmt& s) {
     const std::size_t depth = loops_.size();
     while (index.size() < k_.buffers[b].shape.size()) index.push_back(0);
     for (std::size_t i = 0; i < extents.size() && i < index.size(); ++i) {
@@ -88,8 +89,10 @@ class Collector {
       loops_.push_back({&extents[i], LoopTag::seq, var, resolved(extents[i])});
       index[index.size() - extents.size() + i] += IndexExpr::symbol(var);
     }
-    access(b, write, index, s).width = 1;
+    Access& all = access(b, write, index, s);
+    all.width = 1;
     loops_.resize(depth);
+    return all;
   }
 
   // Records an access to all elements of the axes of b after those that `index` gives.
@@ -210,7 +213,7 @@ class Collector {
     rest(s.dst, true, {}, stmt);
   }
   void visit(const CopyAsync& s, const Stmt& stmt) {
-    box(s.src, false, s.src_index, s.extents, stmt);
+    guard(box(s.src, false, s.src_index, s.extents, stmt), s.guard);
     box(s.dst, true, s.dst_index, s.extents, stmt);
   }
   void visit(const Mma& s, const Stmt& stmt) {

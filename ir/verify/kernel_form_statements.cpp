@@ -141,6 +141,7 @@ void FormCheck::check(const Ballot& ballot, const Stmt& s) {
 void FormCheck::check(const Sync& sync, const Stmt& s) {
   if (!inside(LoopTag::grid)) find(s, "synchronizes threads outside of a grid loop");
   if (sync.scope >= SyncScope::cluster && cluster_ == 1) find(s, "synchronizes a cluster, but there is none");
+  if (sync.left < 0) find(s, "leaves fewer than no groups of copies");
   mask(sync.mask, s);
 }
 
@@ -217,6 +218,7 @@ void FormCheck::check(const TransposeTile& t, const Stmt& s) {
 void FormCheck::check(const CopyAsync& c, const Stmt& s) {
   if (!element(c.dst, c.dst_index, 1, s) || !element(c.src, c.src_index, 1, s)) return;
   dims(c.extents, 1, s);
+  dims(c.guard, 1, s);
   const Buffer &dst = k_.buffers[c.dst], &src = k_.buffers[c.src];
   if (dst.space != Space::shared || (src.space != Space::in && src.space != Space::scratch)) {
     find(s, "copies other than from global to shared memory");
@@ -224,6 +226,7 @@ void FormCheck::check(const CopyAsync& c, const Stmt& s) {
   if (dst.dtype != src.dtype) find(s, "copies to another dtype");
   if (c.extents.size() > std::min(dst.shape.size(), src.shape.size()))
     find(s, "copies a box of more axes than its buffers");
+  if (lowered_ && copied_bytes(k_, c) == 0) find(s, "copies other than 4, 8 or 16 bytes side by side");
 }
 
 void FormCheck::check(const Mma& m, const Stmt& s) {

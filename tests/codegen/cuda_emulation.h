@@ -274,6 +274,15 @@ inline float toward_zero(long double v) {
 inline void __syncthreads() { emulation::wait(emulation::State::at_block); }
 inline void arrive_cluster() {}
 inline void prefetch_line(const void*) {}
+template <int bytes>
+void copy_async(void* to, const void* from, bool holds) {
+  if ((size_t)to % bytes != 0 || (holds && (size_t)from % bytes != 0))
+    emulation::fail_and_stop("a copy that is not aligned");
+  if (holds) memcpy(to, from, bytes);
+  if (!holds) memset(to, 0, bytes);
+}
+template <int left>
+void wait_for_copies() {}
 inline void wait_cluster() { __syncthreads(); }
 template <class T>
 T* in_block(T* own, unsigned block) {

@@ -310,6 +310,40 @@ TEST(CudaThreads, UniformStatementsAndPhases) {
 }
 )",
        {{{"n", 24}}}},
+      // Each thread copies by itself, and the copies of the next row are under way while one is read.
+      {R"(kernel @copies(%x: in f16[n, 64] align 16, %y: out f32[64]) {
+  grid g in 1 {
+    alloc tile: shared f16[2, 64]
+    alloc sum: reg f32[64]
+    block t0 in 64 {
+      store sum[t0], 0
+    }
+    block t1 in 8 {
+      copy.async tile[0, 8*t1], x[0, 8*t1] box [8] guard(n - 1)
+    }
+    sync.copies 1
+    seq s in n {
+      block t2 in 16 {
+        copy.async tile[mod(s + 1, 2), 4*t2], x[s + 1, 4*t2] box [4] guard(n - 2 - s, 11 - t2)
+      }
+      sync.copies 1
+      block t3 in 64 {
+        v0: f16 = load tile[mod(s, 2), 63 - t3]
+        v1: f32 = cast v0
+        v2: f32 = load sum[t3]
+        v3: f32 = add v2, v1
+        store sum[t3], v3
+      }
+    }
+    sync.copies 0
+    block t4 in 64 {
+      v4: f32 = load sum[t4]
+      store y[t4], v4
+    }
+  }
+}
+)",
+       {{{"n", 5}}}},
       {R"(kernel @depthwise(%x: in f16[n, h, w, 8] align 16, %k: in f16[3, 3, 8] align 16, )"
        R"(%b: in f32[8] align 16, %y: out f16[n, h, w, 8] align 16, %pool: out f32[n, h, 8]) {
   grid i in n {

@@ -24,6 +24,17 @@ void nvvm_mailbox_end(int* ended) { end_task(ended); }
 void nvvm_mailbox_await(int* ended, unsigned tasks) { await_tasks(ended, tasks); }
 unsigned nvvm_task_take(int* counter, unsigned* taken) { return take_number(counter, taken); }
 void nvvm_barrier_cluster_wait_aligned() { wait_cluster(); }
+void nvvm_cp_async_cg_shared_global_16_s(void* to, const void* from, unsigned read) {
+  copy_async<16>(to, from, read != 0);
+}
+void nvvm_cp_async_ca_shared_global_8_s(void* to, const void* from, unsigned read) {
+  copy_async<8>(to, from, read != 0);
+}
+void nvvm_cp_async_ca_shared_global_4_s(void* to, const void* from, unsigned read) {
+  copy_async<4>(to, from, read != 0);
+}
+void nvvm_cp_async_commit_group() {}
+void nvvm_cp_async_wait_group(unsigned) {}
 void* nvvm_mapa(void* own, unsigned block) { return in_block((char*)own, block); }
 void nvvm_bar_warp_sync(unsigned mask) { __syncwarp(mask); }
 unsigned nvvm_vote_ballot_sync(unsigned mask, bool holds) { return __ballot_sync(mask, holds); }

@@ -301,6 +301,55 @@ TEST(LoweredForm, AnAccessToABlockThatMayNotHaveBegunIsFound) {
   expect_error(with(text, own, "[1 - floordiv(t, 64), mod(floordiv(t, 32), 2)]"), "a block may not have begun");
 }
 
+// A thread copies for others, and the copies of the next row are under way while one is read.
+constexpr const char* kStages = R"(kernel @rows(%x: in f32[16, 128] align 16, %y: out f32[16, 128]) {
+  grid g in 1 {
+    alloc p: shared f32[2, 128]
+    block t0 in 32 {
+      copy.async p[0, 4*t0], x[0, 4*t0] box [4]
+    }
+    sync.copies 1
+    seq s in 16 {
+      block t1 in 32 {
+        copy.async p[mod(s + 1, 2), 4*t1], x[s + 1, 4*t1] box [4] guard(14 - s)
+      }
+      sync.copies 1
+      block t2 in 128 {
+        v0: f32 = load p[mod(s, 2), 127 - t2]
+        store y[s, t2], v0
+      }
+    }
+    sync.copies 0
+  }
+}
+)";
+
+TEST(LoweredForm, AThreadWaitsForWhatItCopies) {
+  const std::string text = lowered_text(kStages);
+  const Outcome scheduled = run(kStages), lowered = run(text);
+  EXPECT_EQ(scheduled.error, "");
+  EXPECT_EQ(lowered.error, "") << text;
+  EXPECT_EQ(std::memcmp(scheduled.values.data(), lowered.values.data(), 16 * 128 * sizeof(float)), 0);
+  EXPECT_NE(text.find(" box [4] guard("), std::string::npos) << text;
+  expect_error(with(text, "    sync.copies 0\n", ""), "before a sync.copies that waits for all copies");
+  expect_error(with(with(text, "      sync.block\n", "", 1), "      sync.block\n", ""), "with no sync between them");
+  // Behind one barrier too few, each thread sees its own copies alone.
+  const std::string early =
+      with(with(text, "      sync.copies 1\n", ""), "v0: f32 = load", "sync.copies 1\n      v0: f32 = load");
+  expect_error(early, "with no sync between them");
+  // One group too many under way: the row before the last one is read in its place.
+  const Outcome late = run(with(text, "      sync.copies 1\n", "      sync.copies 2\n"));
+  EXPECT_NE(std::memcmp(scheduled.values.data(), late.values.data(), 16 * 128 * sizeof(float)), 0);
+}
+
+TEST(LoweredForm, TheVerifierKnowsCopies) {
+  const std::string text = lowered_text(kStages);
+  EXPECT_TRUE(ir::findings(ir::parse_kernel(text).value()).empty());
+  const std::vector<std::string> wide = ir::findings(ir::parse_kernel(with(text, "box [4]", "box [3]")).value());
+  ASSERT_FALSE(wide.empty());
+  EXPECT_NE(wide[0].find("copies other than 4, 8 or 16 bytes"), std::string::npos) << wide[0];
+}
+
 TEST(LoweredForm, ABarrierThatNotAllBlocksReachIsFound) {
   expect_error(with(lowered_text(kBarrierRow), "    sync.cluster\n", "    if (63 - t) {\n      sync.cluster\n    }\n"),
                "64 of 128 threads come to 'sync.cluster'");

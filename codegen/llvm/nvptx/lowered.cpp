@@ -171,6 +171,10 @@ void write_sync(GpuWriter& w, const ir::Sync& sync) {
     case ir::SyncScope::block:
       b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {});
       return;
+    case ir::SyncScope::copies:
+      b.CreateIntrinsic(llvm::Intrinsic::nvvm_cp_async_commit_group, {}, {});
+      b.CreateIntrinsic(llvm::Intrinsic::nvvm_cp_async_wait_group, {}, {b.getInt32(static_cast<uint32_t>(sync.left))});
+      return;
     case ir::SyncScope::cluster:
     case ir::SyncScope::arrive:
       b.CreateIntrinsic(w.accesses_memory ? llvm::Intrinsic::nvvm_barrier_cluster_arrive_aligned

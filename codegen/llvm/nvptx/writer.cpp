@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "codegen/llvm/access.h"
 #include "codegen/llvm/values.h"
 
 namespace fusec::codegen::nvptx {
@@ -185,8 +186,18 @@ void GpuWriter::write_parallel(const ir::Loop&) {
 void GpuWriter::write_reduce(const ir::Reduce&) {
   throw UnsupportedKernel("only the lowered form of a kernel is written");
 }
-void GpuWriter::write_copy(const ir::CopyAsync&) {
-  throw UnsupportedKernel("only the lowered form of a kernel is written");
+void GpuWriter::write_copy(const ir::CopyAsync& copy) {
+  const int64_t bytes = ir::copied_bytes(kernel, copy);
+  if (ir.target.sm < ir::kCopyAsyncSm || bytes == 0) throw UnsupportedKernel("no such copies on " + ir.target.name);
+  Value* to = address(*this, make_access(*this, copy.dst, copy.dst_index, 0, 1));
+  Value* from = address(*this, make_access(*this, copy.src, copy.src_index, 0, 1));
+  const auto instruction = bytes == 16  ? llvm::Intrinsic::nvvm_cp_async_cg_shared_global_16_s
+                           : bytes == 8 ? llvm::Intrinsic::nvvm_cp_async_ca_shared_global_8_s
+                                        : llvm::Intrinsic::nvvm_cp_async_ca_shared_global_4_s;
+  accesses_memory = true;
+  Value* read = ir.b.getInt32(static_cast<uint32_t>(bytes));
+  if (Value* holds = guard_mask(*this, copy.guard, 1)) read = ir.b.CreateSelect(holds, read, ir.b.getInt32(0));
+  ir.b.CreateIntrinsic(instruction, {}, {to, from, read});
 }
 
 }  // namespace fusec::codegen::nvptx

@@ -314,6 +314,10 @@ class SyncPlacer {
       access(load->buffer, load->index, load->guard, ir::width_of(kernel_, stmt), own.read);
     } else if (const auto* store = std::get_if<ir::Store>(&stmt.v)) {
       access(store->buffer, store->index, store->guard, ir::width_of(kernel_, stmt), own.written);
+    } else if (const auto* copy = std::get_if<ir::CopyAsync>(&stmt.v)) {
+      std::vector<IndexExpr> index = copy->dst_index;
+      index.back() += IndexExpr::symbol(ir::kLane);
+      access(copy->dst, index, {}, static_cast<int>(copy->extents[0].value()), own.written);
     } else if (const auto* mma = std::get_if<ir::Mma>(&stmt.v)) {
       const IndexExpr term = IndexExpr::symbol(ir::kLane);
       for (int64_t i : {0, 1}) {

@@ -222,8 +222,12 @@ void lower_block_loop(ThreadLowering& l, const ir::Loop& loop) {
   });
 }
 
-// The threads of the group copy elements in turn; the elements of the box are numbered row-major.
+void lower_plain(ThreadLowering& l, const Stmt& stmt);
+
+// The threads of the group copy elements in turn; the elements of the box are numbered row-major. What one thread
+// copies in one instruction stays as it is.
 void lower_copy(ThreadLowering& l, const ir::CopyAsync& copy) {
+  if (l.group.size == 1 && ir::copied_bytes(l.kernel, copy) > 0) return lower_plain(l, {copy});
   IndexExpr count = 1;
   for (const IndexExpr& extent : copy.extents) count *= extent;
   const ir::VarId turn = add_var(l.kernel);
@@ -242,7 +246,9 @@ void lower_copy(ThreadLowering& l, const ir::CopyAsync& copy) {
       for (std::vector<IndexExpr>* index : {&from, &to}) {
         for (IndexExpr& e : *index) e = resolve(l, e);
       }
-      l.out->push_back({ir::Load{value, copy.src, from, {}, {l.kernel.buffers[copy.src].dtype, 0, 0}, 0}});
+      ir::Guard guard = copy.guard;
+      for (IndexExpr& e : guard) e = resolve(l, e);
+      l.out->push_back({ir::Load{value, copy.src, from, guard, {l.kernel.buffers[copy.src].dtype, 0, 0}, 0}});
       l.out->push_back({ir::Store{copy.dst, to, value, {}, ir::StoreHint::none}});
     });
   });
@@ -280,7 +286,10 @@ void lower_stmt(ThreadLowering& l, const Stmt& stmt) {
   if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) return lower_reduce(l, *reduce);
   if (const auto* scan = std::get_if<ir::Scan>(&stmt.v)) return lower_scan(l, *scan);
   if (const auto* copy = std::get_if<ir::CopyAsync>(&stmt.v)) return lower_copy(l, *copy);
-  if (std::holds_alternative<ir::Sync>(stmt.v)) return;  // place_syncs finds all that are needed
+  if (const auto* sync = std::get_if<ir::Sync>(&stmt.v)) {  // place_syncs finds all barriers that are needed
+    if (sync->scope == ir::SyncScope::copies) l.out->push_back(stmt);
+    return;
+  }
   if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) {
     const bool is_shared = l.kernel.buffers[alloc->buffer].space == ir::Space::shared;
     return (is_shared ? l.shared : *l.out).push_back(stmt);

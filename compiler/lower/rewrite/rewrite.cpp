@@ -179,6 +179,10 @@ class Cloner {
       buffer(s->dst);
       buffer(s->src);
     }
+    if (auto* s = std::get_if<ir::CopyAsync>(&stmt.v)) {
+      buffer(s->dst);
+      buffer(s->src);
+    }
     if (auto* s = std::get_if<ir::TileProduct>(&stmt.v)) buffer(s->sums);
   }
 
