@@ -373,6 +373,7 @@ class Lowering {
     FUSEC_ASSIGN(LoopNest nest, build_region_nest({graph_, storage, target_, options_.numerics}, region));
     const auto multiplies = [&](NodeId id) { return is_product_sum(graph_, graph_.nodes[id], true); };
     nest.multiplies = multiplies_by_kernels(target_, options_) && std::ranges::any_of(region.nodes, multiplies);
+    nest.splits_sums = nest.multiplies && !options_.batch_invariant;
     find_aliases(nest);
     rebase_inputs(nest, [&](ValueId base) {
       const auto count = slices_.find(base);

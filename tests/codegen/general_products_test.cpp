@@ -22,6 +22,18 @@ constexpr const char* kRows = R"(graph @main(%x: f32[$B, $k], %w: f32[$n, $k], %
   return %4 as "y"
 }
 )";
+// The same of 16 bits, whose rows lie in memory as tiles need them.
+constexpr const char* kRows16 = R"(graph @main(%x: $T[$B, $k], %w: $T[$n, $k], %b: f32[$n]) {
+  %0 = cast %x {to = f32}: f32[$B, $k]
+  %1 = reshape %0 {shape = [$B, 1, $k]}: f32[$B, 1, $k]
+  %2 = cast %w {to = f32}: f32[$n, $k]
+  %3 = mul %1, %2: f32[$B, $n, $k]
+  %4 = reduce_sum %3 {axes = [2]}: f32[$B, $n]
+  %5 = add %4, %b: f32[$B, $n]
+  %6 = cast %5 {to = $T}: $T[$B, $n]
+  return %6 as "y"
+}
+)";
 // A batch of products, whose right factors have their columns side by side.
 constexpr const char* kBatch = R"(graph @main(%x: $T[3, $B, $k], %w: $T[3, $k, $n]) {
   %0 = reshape %x {shape = [3, $B, 1, $k]}: $T[3, $B, 1, $k]
@@ -69,15 +81,22 @@ struct Case {
 const Case kCases[] = {{kRows, "f32", 70, 40, 36},   {kRows, "f32", 130, 33, 71},   {kRows, "f32", 5, 1000, 16},
                        {kBatch, "f32", 33, 36, 50},  {kBatch, "f16", 33, 35, 33},   {kBatch, "bf16", 20, 24, 96},
                        {kWindows, "f32", 2, 20, 72}, {kWindows, "f16", 3, 17, 144}, {kWindows, "bf16", 1, 8, 27}};
-// Sums of another order, of f32 or rounded to 16 bits; sums of up to 144 products of numbers from -2 to 2.
+// Products of few rows with many terms, which the blocks of a cluster share: in two, four and eight shares, with terms
+// that fill the last one and that do not.
+const Case kShares[] = {{kRows, "f32", 70, 40, 400},   {kRows, "f32", 5, 33, 771},     {kBatch, "f32", 33, 36, 1536},
+                        {kBatch, "f16", 33, 40, 448},  {kBatch, "bf16", 20, 24, 1600}, {kRows16, "f16", 70, 48, 768},
+                        {kRows16, "bf16", 9, 40, 456}, {kWindows, "f32", 1, 20, 432},  {kWindows, "f16", 2, 17, 576}};
+// Sums of another order, of f32 or rounded to 16 bits; sums of up to 1,600 products of numbers from -2 to 2.
 Expectation expected(const Case& c) {
-  return std::string(c.dtype) == "f32" ? Expectation{64, -2, 2, 1, 64} : Expectation{4, -2, 2, 2, 64};
+  const double magnitude = c.terms > 144 ? 512 : 64;
+  return std::string(c.dtype) == "f32" ? Expectation{64, -2, 2, 1, magnitude} : Expectation{4, -2, 2, 2, magnitude};
 }
 
-Scheduled scheduled(const Case& c, int sms) {
+Scheduled scheduled(const Case& c, int sms, bool clusters = true, bool batch_invariant = false) {
   Options options;
   options.use_library = false;
-  Scheduled s = schedule(c.text(), c.rows, {sms, true}, options);
+  options.batch_invariant = batch_invariant;
+  Scheduled s = schedule(c.text(), c.rows, {sms, clusters}, options);
   EXPECT_EQ(s.kernel.name.substr(0, 8), "product_") << ir::print(s.kernel);
   EXPECT_EQ(ir::print(s.kernel).find("reduce."), std::string::npos) << ir::print(s.kernel);
   return s;
@@ -90,36 +109,37 @@ std::vector<Tensor> run(const ir::Kernel& kernel, const Extents& extents) {
   return args;
 }
 
-TEST(GeneralProducts, AreWhatTheGraphSays) {
-  for (const Case& c : kCases) {
-    const Scheduled s = scheduled(c, 4);
-    const std::vector<Tensor> got = run(s.kernel, s.extents);
-    const auto graph = ir::parse_graph(filled(c.text(), {{"$B", std::to_string(c.rows)}}));
-    ASSERT_TRUE(graph.ok()) << graph.status().str();
-    std::vector<Tensor> inputs;
-    for (std::size_t i = 0; i < graph->inputs.size(); ++i) {
-      std::vector<int64_t> shape;
-      for (const Dim& extent : graph->type(graph->inputs[i]).shape) shape.push_back(extent.value());
-      inputs.push_back(*Tensor::make(got[i].dtype(), shape));
-      std::memcpy(inputs.back().data(), got[i].data(), got[i].bytes());
-    }
-    const auto results = ir::evaluate(*graph, inputs);
-    ASSERT_TRUE(results.ok()) << results.status().str();
-    std::vector<Tensor> want = got;
-    want.back() = *Tensor::make(got.back().dtype(), got.back().shape());
-    std::memcpy(want.back().data(), (*results)[0].data(), got.back().bytes());
-    expect_close(got, want, expected(c), "the schedule", ir::print(s.kernel));
+void expect_like_graph(const Case& c, const Scheduled& s) {
+  const std::vector<Tensor> got = run(s.kernel, s.extents);
+  const auto graph = ir::parse_graph(filled(c.text(), {{"$B", std::to_string(c.rows)}}));
+  ASSERT_TRUE(graph.ok()) << graph.status().str();
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < graph->inputs.size(); ++i) {
+    std::vector<int64_t> shape;
+    for (const Dim& extent : graph->type(graph->inputs[i]).shape) shape.push_back(extent.value());
+    inputs.push_back(*Tensor::make(got[i].dtype(), shape));
+    std::memcpy(inputs.back().data(), got[i].data(), got[i].bytes());
   }
+  const auto results = ir::evaluate(*graph, inputs);
+  ASSERT_TRUE(results.ok()) << results.status().str();
+  std::vector<Tensor> want = got;
+  want.back() = *Tensor::make(got.back().dtype(), got.back().shape());
+  std::memcpy(want.back().data(), (*results)[0].data(), got.back().bytes());
+  expect_close(got, want, expected(c), "the schedule", ir::print(s.kernel));
+}
+
+TEST(GeneralProducts, AreWhatTheGraphSays) {
+  for (const Case& c : kCases) expect_like_graph(c, scheduled(c, 4));
 }
 
 // The evaluator runs threads in lockstep and finds races.
+void expect_lowered_bits(const Scheduled& s) {
+  const auto lowered = compiler::lower_to_threads(s.kernel);
+  ASSERT_TRUE(lowered.ok()) << lowered.status().str();
+  expect_close(run(*lowered, s.extents), run(s.kernel, s.extents), {}, "lowered", ir::print(*lowered));
+}
 TEST(GeneralProducts, TheLoweredFormHasTheBitsOfTheScheduledOne) {
-  for (const Case& c : kCases) {
-    const Scheduled s = scheduled(c, 4);
-    const auto lowered = compiler::lower_to_threads(s.kernel);
-    ASSERT_TRUE(lowered.ok()) << lowered.status().str();
-    expect_close(run(*lowered, s.extents), run(s.kernel, s.extents), {}, "lowered", ir::print(*lowered));
-  }
+  for (const Case& c : kCases) expect_lowered_bits(scheduled(c, 4));
 }
 
 // So a sample has the same bits in every batch.
@@ -160,11 +180,66 @@ TEST(GeneralProducts, TheTextRunsLikeTheEvaluator) {
   }
 }
 
+bool has(const Scheduled& s, const char* words) { return ir::print(s.kernel).find(words) != std::string::npos; }
+
+TEST(GeneralProducts, ShareTheTermsOfFewRows) {
+  for (const Case& c : kShares) {
+    const Scheduled s = scheduled(c, 132);
+    EXPECT_TRUE(has(s, " cluster ")) << ir::print(s.kernel);
+    expect_like_graph(c, s);
+    expect_lowered_bits(s);
+  }
+}
+
+// The order of sums depends on the number of terms alone, as long as rows are few.
+TEST(GeneralProducts, SharesOfTilesOfAllSizesAddAlike) {
+  for (const Case& c : kShares) {
+    const Scheduled one = scheduled(c, 132);
+    const Scheduled other = scheduled(c, 2000);
+    expect_close(run(other.kernel, other.extents), run(one.kernel, one.extents), {}, "another tile",
+                 ir::print(other.kernel));
+  }
+}
+
+// Of each case, the first rows alone have the bits that they have among more rows.
+TEST(GeneralProducts, AreTheSameInEveryBatchOnDemand) {
+  for (const Case& c : kShares) {
+    EXPECT_FALSE(has(scheduled(c, 132, true, true), " cluster "));
+    EXPECT_FALSE(has(scheduled(c, 132, false), " cluster "));
+    const Scheduled few = scheduled(c, 132, true, true), many = scheduled(c, 1, true, true);
+    expect_close(run(many.kernel, many.extents), run(few.kernel, few.extents), {}, "many rows", ir::print(many.kernel));
+  }
+  const Case many = {kRows, "f32", 60000, 40, 400};
+  EXPECT_FALSE(has(scheduled(many, 132), " cluster "));
+}
+
+// Matrices with their terms side by side are copied past the registers, with guards at the edges of images; others are
+// not.
+TEST(GeneralProducts, CopyWhatLiesSideBySide) {
+  EXPECT_TRUE(has(scheduled({kRows16, "f16", 70, 48, 768}, 132), "copy.async"));
+  EXPECT_TRUE(has(scheduled({kRows16, "bf16", 5000, 48, 456}, 132, false), "copy.async"));
+  EXPECT_TRUE(has(scheduled({kWindows, "f16", 2, 17, 576}, 132), "copy.async"));
+  EXPECT_FALSE(has(scheduled({kRows16, "f16", 70, 48, 772}, 132), "copy.async"));
+  EXPECT_FALSE(has(scheduled({kRows, "f32", 70, 48, 768}, 132), "copy.async"));
+}
+
+TEST(GeneralProducts, SharesRunLikeTheEvaluator) {
+  FUSEC_NEEDS_COMPILER();
+  if (kSanitized) GTEST_SKIP() << "left to builds without sanitizers";
+  std::vector<EmulationCase> cases;
+  for (const Case& c : kShares) {
+    const Scheduled s = scheduled(c, 132);
+    cases.push_back({ir::print(s.kernel), {s.extents}, expected(c)});
+  }
+  expect_cuda_like_evaluator(cases);
+}
+
 TEST(GeneralProducts, StayInRegisters) {
-  const Case large[] = {{kRows, "f32", 12544, 3072, 768}, {kRows, "f32", 200704, 64, 147},
-                        {kRows, "f32", 100, 512, 4608},   {kBatch, "f32", 384, 384, 64},
-                        {kBatch, "f16", 384, 384, 64},    {kWindows, "f32", 500, 128, 1152},
-                        {kWindows, "f16", 500, 128, 1152}};
+  const Case large[] = {
+      {kRows, "f32", 197, 768, 768},   {kRows, "f32", 49, 512, 4608},      {kRows16, "f16", 197, 768, 3072},
+      {kWindows, "f16", 1, 512, 4608}, {kRows16, "f16", 12544, 3072, 768}, {kRows, "f32", 12544, 3072, 768},
+      {kRows, "f32", 200704, 64, 147}, {kRows, "f32", 100, 512, 4608},     {kBatch, "f32", 384, 384, 64},
+      {kBatch, "f16", 384, 384, 64},   {kWindows, "f32", 500, 128, 1152},  {kWindows, "f16", 500, 128, 1152}};
   for (const Codegen codegen : {Codegen::nvrtc, Codegen::llvm})
     for (const Case& c : large) {
       const Scheduled s = scheduled(c, 132);

@@ -149,6 +149,42 @@ bool ProductParts::reads_rows(const ir::Kernel& kernel, RegId reg) const {
   return affine && affine->coefficient(term.var).is(1) && divisible_by(kernel, affine->rest, 2);
 }
 
+bool reads_runs(ir::Kernel& kernel, const ProductParts& parts, std::vector<LoopHead> heads, const Block& work,
+                int64_t lanes, RunKind kind) {
+  if (!divisible_by(kernel, parts.term.extent, lanes)) return false;
+  // Two terms show at which distance single ones lie.
+  const int64_t run = std::max<int64_t>(lanes, 2);
+  const VarId first = add_var(kernel), place = add_var(kernel);
+  Block split = work;
+  substitute(split, parts.term.var, IndexExpr::symbol(first) * run + IndexExpr::symbol(place));
+  heads.push_back({LoopTag::seq, first, ceildiv(parts.term.extent, run)});
+  heads.push_back({LoopTag::seq, place, run});
+  const ir::IndexRanges ranges = ir::compute_ranges(heads);
+  const auto step = [&](const IndexExpr& e) -> std::optional<IndexExpr> {
+    const auto affine = affine_in(simplify(e, ranges), {place});
+    return affine ? std::optional(affine->coefficient(place)) : std::nullopt;
+  };
+  const auto is_one_access = [&](const ir::Load& load) {
+    const ir::Buffer& buffer = kernel.buffers[load.buffer];
+    const auto affine = affine_in(simplify(load.index.back(), ranges), {place});
+    return split.size() == 1 && load.clamp == 0 && load.index.size() == 1 && buffer.strides.empty() &&
+           load.otherwise.f == 0 && buffer.alignment % kAccessBytes == 0 && buffer.alignment > 0 && affine &&
+           affine->coefficient(place).is(1) && divisible_by(kernel, affine->rest, lanes) &&
+           lanes * static_cast<int64_t>(size_of(buffer.dtype)) == kAccessBytes;
+  };
+  return std::all_of(split.begin(), split.end(), [&](const Stmt& stmt) {
+    const auto* load = std::get_if<ir::Load>(&stmt.v);
+    if (load == nullptr) return !mentions(stmt, place);
+    for (const IndexExpr& condition : load->guard)
+      if (lanes > 1 && !step(condition).value_or(1).is(0)) return false;
+    if (kind == RunKind::copies) return is_one_access(*load);
+    return std::all_of(load->index.begin(), load->index.end(), [&](const IndexExpr& e) {
+      const auto distance = step(e);
+      return distance && (kind == RunKind::even || distance->is(0) || distance->is(1));
+    });
+  });
+}
+
 std::optional<ProductParts> find_product_parts(ir::Kernel& kernel, const PerfectNest& nest, ProductKind kind) {
   return Finder(kernel, nest, kind).run();
 }

@@ -31,6 +31,17 @@ enum class ProductKind : uint8_t {
   general,    // any factors, which both may depend on outer loops: 16-bit ones if both are, else f32
   wide,       // the same, but f32 always
 };
+// How the loads of a factor lie along a run of terms.
+enum class RunKind : uint8_t {
+  even,          // at equal distances
+  side_by_side,  // at distances of one element, where there are any
+  copies,        // side by side as one access of 16 bytes, of what the factor is: one load
+};
+// Whether each run of so many terms, of which there are whole ones alone, is loaded like this by `work`, under guards
+// that hold for all of it or none. `heads`: the loops around.
+bool reads_runs(ir::Kernel& kernel, const ProductParts& parts, std::vector<ir::LoopHead> heads, const ir::Block& work,
+                int64_t lanes, RunKind kind);
+
 // nullopt: the nest is no such product.
 std::optional<ProductParts> find_product_parts(ir::Kernel& kernel, const PerfectNest& nest,
                                                ProductKind kind = ProductKind::of_matrix);

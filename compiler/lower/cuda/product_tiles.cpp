@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "compiler/lower/cuda/row_shape.h"
 #include "compiler/lower/rewrite/kernel_names.h"
 
 namespace fusec::compiler {
@@ -58,6 +59,25 @@ constexpr int64_t kFewRowsShare =
 // take as long to load as so many to multiply, and a chunk of terms takes so long to come from the cache.
 constexpr double kScalarRate = 128, kScalarTileEdge = 16, kChunkCycles = 800;
 
+// Terms of products of few rows are divided into up to so many shares of at least so many terms. Shares begin at whole
+// chunks of any tile.
+constexpr int64_t kMaxShares = 8, kShareTerms = 192, kShareUnit = 64;
+// Tiles of so many columns, of which there are enough for any GPU where shares and columns make so many.
+constexpr int64_t kShareColumns = 64, kEnoughTiles = 256;
+// Cycles for a term of a tile of 16-bit factors, estimated: a multiprocessor loads so many elements in one, or computes
+// so many products, and a chunk of terms takes so long to come.
+constexpr double kFactorRate = 16, kMatrixRate = 1024;
+
+int64_t terms_of_share(int64_t terms, int64_t shares) { return round_up((terms + shares - 1) / shares, kShareUnit); }
+
+// How long the shares of a product's terms take, in cycles for each term of one.
+double cost_of_shares(const Target& target, const ProductTiles& t, int64_t blocks) {
+  const auto height = static_cast<double>(t.rows), width = static_cast<double>(t.columns);
+  const double term = (height + width) / kFactorRate + height * width / kMatrixRate;
+  const double rounds = std::max(1.0, static_cast<double>(blocks) / target.sm_count);
+  return std::max(rounds * term, kChunkCycles / kChunk);
+}
+
 // How much longer the product takes than if it had no more columns than results, in large tiles, for every
 // multiprocessor. `outer`: products of so many rows.
 double cost(const Target& target, const ProductShape& shape, const ProductTiles& t, int64_t rows, int64_t outer) {
@@ -70,12 +90,25 @@ double cost(const Target& target, const ProductShape& shape, const ProductTiles&
 
 }  // namespace
 
+TermShares find_shares(const Scheduling& s, const IndexExpr& terms, const IndexExpr& columns) {
+  const auto k = known_value(s, terms), n = known_value(s, columns);
+  if (!k || !n || !s.splits_sums || s.target.sm < kClusterSm) return {};
+  const int64_t across = (*n + kShareColumns - 1) / kShareColumns;
+  const auto suits = [&](int64_t count) {
+    return *k >= count * kShareTerms && (count - 1) * terms_of_share(*k, count) < *k && across * count <= kEnoughTiles;
+  };
+  int64_t count = kMaxShares;
+  while (count > 1 && !suits(count)) count /= 2;
+  return {count, terms_of_share(*k, count)};
+}
+
 ScalarTile choose_scalar_tile(const Scheduling& s, const IndexExpr& count, const IndexExpr& row_count,
-                              const IndexExpr& columns) {
+                              const IndexExpr& columns, int64_t shares) {
   const ScalarTile& largest = kScalarTiles[0];
   const int64_t across = std::max<int64_t>(1, typical_value(s, columns).value_or(kUnknownColumns));
   const int64_t least = largest.rows() * std::max<int64_t>(1, s.target.sm_count * largest.columns() / across);
   const bool many = has_many(s, count, least, true);
+  if (many) shares = 1;
   // Where the rows are not known, a symbol of 1 may stand for a sequence.
   const int64_t all = known_value(s, count).value_or(
       std::max(typical_value(s, count).value_or(0), many ? 4 * least : least / kFewRowsShare));
@@ -86,7 +119,8 @@ ScalarTile choose_scalar_tile(const Scheduling& s, const IndexExpr& count, const
   const int64_t rows = std::max<int64_t>(1, of_product), products = std::max<int64_t>(1, all / rows);
   const auto cost = [&](const ScalarTile& t) {
     const auto height = static_cast<double>(t.rows()), width = static_cast<double>(t.columns());
-    const int64_t blocks = products * ((rows + t.rows() - 1) / t.rows()) * ((across + t.columns() - 1) / t.columns());
+    const int64_t blocks =
+        shares * products * ((rows + t.rows() - 1) / t.rows()) * ((across + t.columns() - 1) / t.columns());
     const double term = height * width * (1 + kScalarTileEdge / height + kScalarTileEdge / width) / kScalarRate;
     return std::max(static_cast<double>(std::max<int64_t>(blocks, s.target.sm_count)) / s.target.sm_count * term,
                     kChunkCycles / static_cast<double>(t.chunk()));
@@ -96,15 +130,18 @@ ScalarTile choose_scalar_tile(const Scheduling& s, const IndexExpr& count, const
     if (cost(t) < cost(*best)) best = &t;
   const int64_t height = decide(s, &ScheduleChoice::tile_rows, static_cast<int>(best->rows())),
                 width = decide(s, &ScheduleChoice::tile_columns, static_cast<int>(best->columns()));
+  ScalarTile tile = *best;
   for (const ScalarTile& t : kScalarTiles)
-    if (t.rows() == height && t.columns() == width) return t;
-  return *best;
+    if (t.rows() == height && t.columns() == width) tile = t;
+  tile.shares = shares;
+  return tile;
 }
 
 std::optional<ProductTiles> choose_product_tiles(const Scheduling& s, const ProductShape& shape, const IndexExpr& count,
-                                                 const std::optional<LoopHead>& row) {
+                                                 const std::optional<LoopHead>& row, int64_t shares) {
   const int64_t least = kManyRows * std::max<int64_t>(1, s.target.sm_count / 2 / ((shape.columns + 127) / 128));
   const bool many = has_many(s, count, least, true);
+  if (many) shares = 1;
   const int64_t all = typical_value(s, count).value_or(std::max(4 * least, kTypicalRows));
   const int64_t rows = std::max<int64_t>(1, row ? typical_value(s, row->extent).value_or(all) : 1);
   std::optional<ProductTiles> best;
@@ -112,13 +149,19 @@ std::optional<ProductTiles> choose_product_tiles(const Scheduling& s, const Prod
   const auto consider = [&](int64_t height, int64_t columns) {
     const auto t = make_tiles(s.target, shape, height, columns, !many);
     if (!t) return;
-    const double own = cost(s.target, shape, *t, rows, std::max<int64_t>(1, all / rows));
+    const int64_t outer = std::max<int64_t>(1, all / rows);
+    const int64_t across = (shape.columns + columns - 1) / columns, down = (rows + height - 1) / height;
+    const double own = shares > 1 ? cost_of_shares(s.target, *t, shares * outer * down * across)
+                                  : cost(s.target, shape, *t, rows, outer);
     if (!best || own < least_cost) best = *t, least_cost = own;
   };
   if (many) {
     for (const int64_t height : {32, 64})
       for (int64_t columns = 8; columns <= kMaxColumns && columns < shape.columns + 8; columns += 8)
         consider(height, columns);
+  } else if (shares > 1) {
+    for (const int64_t height : {64, 32, 16})
+      for (const int64_t columns : {64, 32, 16}) consider(height, columns);
   } else {
     consider(16, shape.columns >= 1024 ? 32 : 16);
   }
@@ -126,7 +169,9 @@ std::optional<ProductTiles> choose_product_tiles(const Scheduling& s, const Prod
   const int64_t height = decide(s, &ScheduleChoice::tile_rows, static_cast<int>(best->rows)),
                 columns = decide(s, &ScheduleChoice::tile_columns, static_cast<int>(best->columns));
   const bool fits = height > 0 && height <= 128 && height % ir::kMmaRows == 0 && columns > 0 && columns % 8 == 0;
-  return fits ? make_tiles(s.target, shape, height, columns, !many).value_or(*best) : best;
+  if (fits) best = make_tiles(s.target, shape, height, columns, !many).value_or(*best);
+  best->shares = shares;
+  return best;
 }
 
 }  // namespace fusec::compiler

@@ -27,9 +27,19 @@ struct ProductShape {
   int64_t positions(int64_t rows) const { return (rows - 1) * patches->step + patches->width; }  // under their windows
 };
 
+// The terms of a product, divided among the blocks of a cluster: each computes the sums of its share, and the sums of
+// all shares are added in the order of their terms.
+struct TermShares {
+  int64_t count = 1, terms = 0;  // terms: of a share; the last one may have fewer
+};
+// The shares for products of few rows, which depend on the numbers of terms and columns alone; one where these are not
+// known, where the target has no clusters and where sums must not be split.
+TermShares find_shares(const Scheduling& s, const IndexExpr& terms, const IndexExpr& columns);
+
 struct ProductTiles {
   int64_t rows = 0, columns = 0, chunk = 0;  // chunk: terms that are in shared memory at once
   int64_t row_warps = 1, column_warps = 1;
+  int64_t shares = 1;  // blocks that compute the tile
 
   int64_t threads() const { return row_warps * column_warps * kWarp; }
   int64_t chunks(int64_t terms) const { return (terms + chunk - 1) / chunk; }
@@ -45,20 +55,21 @@ struct ProductTiles {
 struct ScalarTile {
   int64_t thread_rows = 0, thread_columns = 0;
   int64_t rows_of_thread = 0, columns_of_thread = 0;
+  int64_t shares = 1;  // blocks that compute the tile
 
   int64_t rows() const { return thread_rows * rows_of_thread; }
   int64_t columns() const { return thread_columns * columns_of_thread; }
   // Terms that are in shared memory at once: more where a thread loads few elements of each.
   int64_t chunk() const { return (rows() + columns()) * 8 <= thread_rows * thread_columns * 3 ? 64 : 32; }
 };
-// `count` is the number of rows of all products, `row_count` that of one. The order of sums does not depend on the
-// tile.
+// `count` is the number of rows of all products, `row_count` that of one, `shares` that of the shares of the terms if
+// there are few rows. The order of sums depends on the number of shares alone.
 ScalarTile choose_scalar_tile(const Scheduling& s, const IndexExpr& count, const IndexExpr& row_count,
-                              const IndexExpr& columns);
+                              const IndexExpr& columns, int64_t shares);
 
 // The tiles for the loops over rows, the innermost of which is `row`, if there are any, and for the choice at hand;
-// nullopt: there are none. `count` is the number of rows.
+// nullopt: there are none. `count` is the number of rows, `shares` that of the shares of the terms if there are few.
 std::optional<ProductTiles> choose_product_tiles(const Scheduling& s, const ProductShape& shape, const IndexExpr& count,
-                                                 const std::optional<ir::LoopHead>& row);
+                                                 const std::optional<ir::LoopHead>& row, int64_t shares = 1);
 
 }  // namespace fusec::compiler

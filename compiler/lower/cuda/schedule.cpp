@@ -218,10 +218,17 @@ ScheduleChoice schedule_cuda(LoopNest& nest, const Target& target, const std::ve
   narrow_places(nest.kernel, body);
   const bool independent = is_independent(nest.kernel, body);
   if (independent) body = join_nests(std::move(body));
-  const Scheduling s{nest.kernel,    target,         expected_values,
-                     choice,         made,           typical,
-                     nest.has_many,  nest.questions, independent && body.size() > 1,
-                     nest.multiplies};
+  const Scheduling s{nest.kernel,
+                     target,
+                     expected_values,
+                     choice,
+                     made,
+                     typical,
+                     nest.has_many,
+                     nest.questions,
+                     independent && body.size() > 1,
+                     nest.multiplies,
+                     nest.splits_sums};
   for (Stmt& stmt : body) {
     for (Stmt& inner : cuda_nest(s, peel_loops(std::move(stmt)))) result.push_back(std::move(inner));
   }

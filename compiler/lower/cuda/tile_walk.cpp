@@ -34,11 +34,16 @@ TileWalk make_walk(ir::Kernel& kernel, int64_t threads, int64_t rows, int64_t ac
           down_rows};
 }
 
-BufferId add_tile(ir::Kernel& kernel, const char* name, DType dtype, int64_t rows, int64_t pitch, int64_t columns) {
+BufferId add_tile(ir::Kernel& kernel, const char* name, DType dtype, int64_t rows, int64_t pitch, int64_t columns,
+                  const std::vector<int64_t>& outer) {
+  ir::IndexShape shape;
+  for (const int64_t extent : outer)
+    if (extent > 1) shape.push_back(extent);
+  shape.insert(shape.end(), {rows, columns});
   return add_buffer(kernel, {name + std::to_string(kernel.buffers.size()),
                              ir::Space::shared,
                              dtype,
-                             {rows, columns},
+                             std::move(shape),
                              {},
                              0,
                              "pitch " + std::to_string(pitch)});

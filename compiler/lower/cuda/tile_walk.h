@@ -35,8 +35,10 @@ struct TileWalk {
 };
 TileWalk make_walk(ir::Kernel& kernel, int64_t threads, int64_t rows, int64_t accesses, int64_t lanes, bool down_rows);
 
-// A buffer in shared memory whose rows lie `pitch` elements apart.
-ir::BufferId add_tile(ir::Kernel& kernel, const char* name, DType dtype, int64_t rows, int64_t pitch, int64_t columns);
+// A buffer in shared memory whose rows lie `pitch` elements apart. The axes in front are those of `outer` that are no
+// 1: the blocks of a cluster, each of which has a tile, and the stages of a tile.
+ir::BufferId add_tile(ir::Kernel& kernel, const char* name, DType dtype, int64_t rows, int64_t pitch, int64_t columns,
+                      const std::vector<int64_t>& outer = {});
 // Whether the block makes 0 of loads that yield 0.
 bool keeps_zeros(const ir::Block& block);
 // Adds the conditions to the load, which yields 0 where they do not hold.

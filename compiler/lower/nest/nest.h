@@ -52,6 +52,7 @@ struct LoopNest {
   std::optional<bool> has_many;
   std::vector<CountQuestion> questions;  // that schedules asked
   bool multiplies = false;               // whether it is a matrix product that no library would compute
+  bool splits_sums = false;              // whether the order of a product's sums may depend on how many rows there are
 };
 
 // The greatest number that is known to divide `d`, a Dim over symbols of the model, for these shapes.

@@ -124,6 +124,7 @@ struct Scheduling {
   std::vector<CountQuestion>& questions;           // that the families ask
   bool shares_launch = false;                      // whether blocks of other nests run in the same launch
   bool multiplies = false;                         // as LoopNest has it
+  bool splits_sums = false;                        // the same
 };
 // The value of `count` if arguments that are constant or typical give it.
 std::optional<int64_t> typical_value(const Scheduling& s, const IndexExpr& count);
