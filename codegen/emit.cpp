@@ -79,12 +79,12 @@ std::vector<Codegen> emitters(const Target& target, Codegen codegen) {
 }
 
 std::vector<Codegen> emitters(const ir::Kernel& kernel, const Target& target, Codegen codegen) {
-  const bool left_to_nvrtc = codegen == Codegen::automatic && ir::has_tile_product(kernel.body);
+  const bool left_to_nvrtc = codegen == Codegen::automatic && has_nvrtc() && ir::has_tile_product(kernel.body);
   return left_to_nvrtc ? std::vector{Codegen::nvrtc} : emitters(target, codegen);
 }
 
 Target writable_target(Target target, Codegen codegen) {
-  target.has_tile_products &= codegen != Codegen::llvm && has_nvrtc();
+  target.has_tile_products &= codegen == Codegen::nvrtc ? has_nvrtc() : kHasLlvm || has_nvrtc();
   return target;
 }
 
