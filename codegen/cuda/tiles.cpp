@@ -5,40 +5,20 @@
 // shared memory, and the others run the kernel's statements, each for every second tile, with shared buffers of its
 // own.
 
-#include <fmt/format.h>
+#include "codegen/kernel/tiles.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
 #include "codegen/cuda/tile_prelude.h"
 #include "codegen/cuda/writer.h"
-#include "ir/kernel/tile_memory.h"
 
 namespace fusec::codegen::cuda {
 namespace {
 
-constexpr int kWarpgroups = ir::kTileGroups + 1;
-
-struct TileShape {
-  int64_t rows = 0, columns = 0;
-  bool bf16 = false;
-};
-
-const ir::TileProduct* find_product(const Phase& phase) {
-  const ir::TileProduct* found = nullptr;
-  for (const ir::Stmt* stmt : phase.body)
-    if (const auto* product = std::get_if<ir::TileProduct>(&stmt->v)) {
-      if (found != nullptr) throw UnsupportedKernel("a kernel with two products of tiles");
-      found = product;
-    }
-  return found;
-}
-
 TileShape shape_of(const ir::Kernel& kernel, const ir::TileProduct& product) {
-  const ir::Buffer& sums = kernel.buffers[product.sums];
-  if (sums.shape.size() != 3 || !sums.shape[0].is_const() || !sums.shape[1].is_const())
-    throw UnsupportedKernel("'" + sums.name + "' is not one tile of a thread");
-  return {sums.shape[0].value() * ir::kTileRows, sums.shape[1].value() * ir::kTileColumns,
-          kernel.buffers[product.a].dtype == DType::bf16};
+  const std::optional<TileShape> shape = tile_shape(kernel, product);
+  if (!shape) throw UnsupportedKernel("'" + kernel.buffers[product.sums].name + "' is not one tile of a thread");
+  return *shape;
 }
 
 // The instruction: the results of a warpgroup in 64 rows, columns / 2 of each thread.
@@ -73,20 +53,6 @@ std::string arguments(Writer& w, const ir::TileProduct& product) {
          w.index.text(w.index.resolve(product.terms));
 }
 
-// Whether warps read what others have stored to shared memory.
-bool joins_warps(const Phase& phase) {
-  const auto joins = [](const ir::Stmt& stmt) {
-    const auto* sync = std::get_if<ir::Sync>(&stmt.v);
-    return sync != nullptr && sync->scope != ir::SyncScope::warp;
-  };
-  return std::any_of(phase.body.begin(), phase.body.end(), [&](const ir::Stmt* stmt) {
-    bool found = joins(*stmt);
-    for (const ir::Block* nested : ir::nested_blocks(*stmt))
-      ir::for_each_stmt(*nested, [&](const ir::Stmt& inner) { found |= joins(inner); });
-    return found;
-  });
-}
-
 void bind_tile(Writer& w, const Phase& phase) { bind_grid(w, phase.grid, "number"); }
 void unbind_tile(Writer& w, const Phase& phase) {
   for (const ir::LoopHead& head : phase.grid) w.index.unbind(head.var);
@@ -94,7 +60,7 @@ void unbind_tile(Writer& w, const Phase& phase) {
 
 }  // namespace
 
-bool multiplies_tiles(const Phase& phase) { return find_product(phase) != nullptr; }
+bool multiplies_tiles(const Phase& phase) { return !tile_products(phase).empty(); }
 
 void write_tile_product(Writer& w, const ir::TileProduct& product) {
   w.out.line(fmt::format("tiles.multiply({}, {});", buffer_name(w, product.sums), arguments(w, product)));
@@ -104,7 +70,8 @@ PhaseText write_tiles(Writer& w, const Phase& phase) {
   if (!w.target.has_tile_products) throw UnsupportedKernel("no products of tiles on " + w.target.name);
   if (phase.threads != ir::kTileThreads || phase.cluster != 1 || w.prelude.has("Tiles"))
     throw UnsupportedKernel("a product of tiles in a kernel of another form");
-  const ir::TileProduct& product = *find_product(phase);
+  if (tile_products(phase).size() > 1) throw UnsupportedKernel("a kernel with two products of tiles");
+  const ir::TileProduct& product = *tile_products(phase).front();
   const TileShape shape = shape_of(w.kernel, product);
   w.prelude.define_ptx("Tiles", multiply_step(shape) + kTiles);
   w.block_sync = "tiles.sync();";

@@ -66,6 +66,8 @@ class Planner {
       uses_[copy->dst].slots = uses_[copy->src].slots = false;
     } else if (const auto* prefetch = std::get_if<ir::Prefetch>(&stmt.v)) {
       uses_[prefetch->buffer].slots = false;
+    } else if (const auto* product = std::get_if<ir::TileProduct>(&stmt.v)) {
+      set_width(product->sums, 2);  // neighbours, which are read together
     }
   }
 

@@ -87,7 +87,8 @@ namespace {
 bool is_lowered_form(const ir::Stmt& stmt) {
   return std::holds_alternative<ir::If>(stmt.v) || std::holds_alternative<ir::Choose>(stmt.v) ||
          std::holds_alternative<ir::Shuffle>(stmt.v) || std::holds_alternative<ir::Ballot>(stmt.v) ||
-         std::holds_alternative<ir::Mma>(stmt.v) || std::holds_alternative<ir::Sync>(stmt.v);
+         std::holds_alternative<ir::Mma>(stmt.v) || std::holds_alternative<ir::TileProduct>(stmt.v) ||
+         std::holds_alternative<ir::Sync>(stmt.v);
 }
 
 }  // namespace

@@ -326,6 +326,10 @@ class Lowering {
     return {};
   }
 
+  bool is_attention(const Region& region) const {
+    return graph_.nodes[region.nodes[0]].op == ir::Op(ir::TensorOp::attention);
+  }
+
   // The order of a scan's sums cannot be read from its kernel, so nothing shows that another kernel adds alike.
   bool has_scan(const Region& region) const {
     return std::any_of(region.nodes.begin(), region.nodes.end(),
@@ -370,6 +374,11 @@ class Lowering {
   Result<LoopNest> unscheduled_nest(const Region& region, const Storages& storage,
                                     const SymbolBindings& symbols) const {
     FUSEC_TRY(deadline_.check("lower"));
+    if (is_attention(region)) {
+      LoopNest nest = build_attention_nest(graph_, storage, region, {.numerics = options_.numerics});
+      fix_symbols(nest, symbols);
+      return nest;
+    }
     FUSEC_ASSIGN(LoopNest nest, build_region_nest({graph_, storage, target_, options_.numerics}, region));
     const auto multiplies = [&](NodeId id) { return is_product_sum(graph_, graph_.nodes[id], true); };
     nest.multiplies = multiplies_by_kernels(target_, options_) && std::ranges::any_of(region.nodes, multiplies);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Partition: makes an anchor of each convolution, matmul and pool that is no small window, and fuses a bias and up to
 // four epilogues into its library call, as far as every library of the target that has the op fuses them
-// (ir/library/capabilities.h). In exact numerics no op is fused.
+// (ir/library/capabilities.h). In exact numerics no op is fused. An attention that no library computes is a group of
+// its own, which becomes a kernel.
 
 #include <algorithm>
 
+#include "compiler/partition/attention.h"
 #include "compiler/partition/domain.h"
 #include "compiler/partition/graph_names.h"
 #include "compiler/partition/groups.h"
@@ -174,7 +176,14 @@ void form_anchors(Groups& groups, const Target& target, const Options& options) 
   for (NodeId id : groups.graph.order) {
     const Node& node = groups.graph.nodes[id];
     if (node.op.is_scalar() || info(node.op.tensor()).kind != ir::OpPattern::anchor) continue;
-    if (!is_small_window(groups.graph, node)) forming.form(id);
+    if (is_own_attention(target, options, groups.graph, node)) {
+      Group group;
+      group.nodes = {id};
+      group.is_attention = true;
+      groups.add(std::move(group));
+    } else if (!is_small_window(groups.graph, node)) {
+      forming.form(id);
+    }
   }
 }
 

@@ -82,6 +82,8 @@ class Placing {
     place_concats();
     for (size_t g = 0; g < groups_.all.size(); ++g)
       if (groups_.all[g].alive && groups_.all[g].kind == RegionKind::anchor) serve_anchor(static_cast<int>(g));
+    for (size_t g = 0; g < groups_.all.size(); ++g)
+      if (groups_.all[g].is_attention) serve_attention(graph_.nodes[groups_.all[g].nodes[0]]);
     for (NodeId id : graph_.order) serve_gather(graph_.nodes[id]);
     return std::move(storage_);
   }
@@ -132,6 +134,15 @@ class Placing {
     const auto epilogues = groups_.all[static_cast<size_t>(g)].epilogues;
     for (const AnchorEpilogue& e : epilogues)
       if (e.operand.valid() && !find_view(graph_, storage_, e.operand)) copy(e.operand);
+  }
+
+  // A kernel reads the channels of a head side by side, and stores them in the order in which they are read.
+  void serve_attention(const Node& attention) {
+    for (size_t i = 0; i < 3; ++i) {
+      const auto view = find_view(graph_, storage_, attention.inputs[i]);
+      if (!view || !view->strides.back().is(1) || view->backwards.back()) copy(attention.inputs[i]);
+    }
+    permute_for_reader(attention.output);
   }
 
   bool readable(const Node& anchor, size_t i, ValueId value) const {

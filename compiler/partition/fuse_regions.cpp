@@ -111,6 +111,7 @@ class RegionFuser {
     if (!options_.fuse) return "fusion is switched off";
     const Group& a = groups_.all[static_cast<size_t>(p)];
     const Group& b = groups_.all[static_cast<size_t>(g)];
+    if (a.is_attention) return "an attention is a kernel of its own";
     if (options_.numerics == Numerics::exact && reorders_sum(a, b, value, direct, user))
       return "exact: what else a kernel does may change the order of its sum";
     const bool makes = multiplies_ && a.has_product, uses = multiplies_ && b.has_product;

@@ -22,6 +22,7 @@ struct Group {
   bool has_reduction = false;
   bool has_scan = false;
   bool has_concat = false;
+  bool is_attention = false;   // one that a kernel computes, and nothing else
   bool has_product = false;    // a sum of products that matrix instructions compute
   bool has_float_sum = false;  // a sum or product of floats, whose order affects rounding
   int cost = 0;                // cycles per 16 elements of its scalar ops
@@ -101,8 +102,8 @@ class Groups {
   std::map<std::pair<ir::ValueId, ir::NodeId>, std::string> reasons_;
 };
 
-// Makes a group of every conv, matmul and pool that is no small window, with the epilogues that the target's libraries
-// fuse.
+// Makes a group of every conv, matmul, attention and pool that is no small window, with the epilogues that the target's
+// libraries fuse.
 void form_anchors(Groups& groups, const Target& target, const Options& options);
 // Makes views of concats that are long or used by libraries, where all producers can write into the concat.
 void choose_concat_views(Groups& groups);

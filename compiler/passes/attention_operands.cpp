@@ -200,11 +200,12 @@ std::optional<ValueId> AttentionOperands::build(const AttentionParts& parts,
         (!fits(mask, heads) || (mask.value.valid() && graph_.type(mask.value).dtype != dtype)))
       return std::nullopt;
   }
-  if (!sums_fit(parts) || !is_computed({dtype, channels, values, keys, masked})) return std::nullopt;
+  const Dim queries = q[q.size() - 2];
+  if (!sums_fit(parts) || !is_computed({dtype, channels, values, keys, masked, heads.batch * heads.heads, queries}))
+    return std::nullopt;
 
   origin_ = parts.origin;
   const Shape front = front_of(parts.scores);
-  const Dim queries = q[q.size() - 2];
   const Peeled value{parts.value, {}, 1};
   ValueId query4 = operand(query, parts.transpose_query, front, {heads.batch, heads.heads, queries, channels});
   ValueId key4 = operand(key, parts.transpose_key, front_of(k), {heads.batch, heads.shared, keys, channels});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimize pass: writes an attention out where no library of the target computes it, or may be asked for it.
+// Optimize pass: writes an attention out where neither a library of the target nor a kernel computes it.
 //
 //   attention(q, k, v, mask) {scale}  ->  softmax(q k^T * scale + mask) v
 //   attention(q, k, v) {scale, causal = 1}  ->  softmax(where(key <= query + keys - queries, q k^T * scale, -inf)) v
@@ -8,10 +8,10 @@
 #include <limits>
 #include <vector>
 
+#include "compiler/partition/attention.h"
 #include "compiler/partition/graph_names.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
-#include "ir/library/capabilities.h"
 
 namespace fusec::compiler {
 namespace {
@@ -65,21 +65,12 @@ class WrittenOut : Expansion {
 
 }  // namespace
 
-bool is_library_attention(const PassContext& context, const ir::AttentionShape& shape) {
-  if (context.options.numerics == Numerics::exact) return false;
-  return is_computed_by_library(context, [&](const ir::LibraryCapabilities& library) {
-    return !ir::unsupported_reason(library, context.target, shape);
-  });
-}
-
 Result<bool> expand_attention(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph);
   rewriter.walk([&](NodeId id) {
     const Node node = graph.nodes[id];
     if (!(node.op == TensorOp::attention)) return;
-    const Shape &q = graph.type(node.inputs[0]).shape, &v = graph.type(node.inputs[2]).shape;
-    const bool masked = node.inputs.size() > 3;
-    if (is_library_attention(context, {graph.type(node.output).dtype, q[3], v[3], v[2], masked})) return;
+    if (is_computed_attention(context.target, context.options, attention_shape(graph, node))) return;
     rewriter.replace(node.output, WrittenOut(graph, node).build());
   });
   return rewriter.changed();

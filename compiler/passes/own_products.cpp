@@ -124,13 +124,40 @@ class Choice {
   bool fuses_more(const Node& node) const {
     if (fuses_unary(node)) return true;
     ValueId v = node.inputs[0];
+    const Node* before = skip_casts(v);
+    if (before != nullptr && before->op == ScalarOp::mul && only_user(v) != nullptr) return true;
+    return follows_batch_norm(v);
+  }
+  // The producer of v or, where casts alone lead from it to v, of their operand, which becomes v.
+  const Node* skip_casts(ValueId& v) const {
     const Node* before = producer(v);
     while (before != nullptr && before->op == ScalarOp::cast && only_user(v) != nullptr) {
       v = before->inputs[0];
       before = producer(v);
     }
-    return before != nullptr && before->op == ScalarOp::mul && only_user(v) != nullptr;
+    return before;
   }
+  // Whether v = relu(x * scale + shift), with a scale and a shift for each term, nothing else reads the steps, and a
+  // library makes x. A kernel that makes x computes the steps, too, and a concat would have to be stored first.
+  bool follows_batch_norm(ValueId v) const {
+    const auto is_for_terms = [&](ValueId operand) {
+      return num_elements(graph_.type(operand).shape) == graph_.type(v).shape.back();
+    };
+    for (const ScalarOp op : {ScalarOp::relu, ScalarOp::add, ScalarOp::mul}) {
+      const Node* before = skip_casts(v);
+      if (before == nullptr || only_user(v) == nullptr || !(before->op == op)) return false;
+      if (op != ScalarOp::relu && !is_for_terms(before->inputs[1])) return false;
+      v = before->inputs[0];
+    }
+    const Node* source = producer(v);
+    if (source == nullptr) return false;
+    if (!(source->op == ScalarOp::add)) return is_call(*source);
+    return std::any_of(source->inputs.begin(), source->inputs.end(), [&](ValueId operand) {  // a residual
+      const Node* summand = producer(operand);
+      return summand != nullptr && is_call(*summand);
+    });
+  }
+  static bool is_call(const Node& node) { return node.op == TensorOp::conv || node.op == TensorOp::matmul; }
   // Whether every library of the target that has the product fuses the op into it.
   bool is_epilogue(const Node& node, ScalarOp op) const {
     const DType dtype = graph_.type(node.output).dtype;

@@ -40,7 +40,7 @@ Result<bool> subpixel_convolutions(ir::Graph& graph, const PassContext& context)
 // Replaces decomposed activations after a conv or matmul by the op that the library fuses. Again behind
 // convert_precision: some are fused for 16-bit types alone.
 Result<bool> recognize_activations(ir::Graph& graph, const PassContext& context);
-// Makes one node of an attention that is written out, where a library of the target computes it.
+// Makes one node of an attention that is written out, where a library of the target or a kernel computes it.
 Result<bool> recognize_attention(ir::Graph& graph, const PassContext& context);
 // On a GPU: makes the operands of matrix products views of what is stored, and moves factors behind the products.
 Result<bool> strided_operands(ir::Graph& graph, const PassContext& context);
@@ -106,8 +106,6 @@ std::set<ir::NodeId> own_product_nodes(const ir::Graph& graph, const PassContext
 bool is_sum_of_patches(const ir::Graph& graph, const ir::Node& conv, const PassContext& context);
 // Whether unroll_depthwise takes the conv.
 bool will_unroll(const ir::Graph& graph, const ir::Node& conv, const PassContext& context);
-// Whether a library of the target computes such an attention, and may be asked for it.
-bool is_library_attention(const PassContext& context, const ir::AttentionShape& shape);
 
 // Returns why the library's pooling cannot compute a max_pool or avg_pool, or nullopt if it can. For symbolic extents,
 // nullopt means that it can for all values.

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimize pass: makes one node of an attention that is written out, where a library of the target computes it.
+// Optimize pass: makes one node of an attention that is written out, where a library of the target or a kernel computes
+// it.
 //
 //   softmax(q k^T * scale + mask) v  ->  attention(q, k, v, mask) {scale}
 //
 // The scale may stand at q, at k, at both or behind the product, as multiplication or division. A mask is added, or
 // chosen by a condition. Casts of the scores and reshapes of the axes in front of the matrices are seen through.
-// A mask that is known to drop just the keys behind each query becomes an attribute: the library skips these scores.
+// A mask that is known to drop just the keys behind each query becomes an attribute: these scores are skipped.
 // Heads of k and v that were repeated for the heads of q are taken as they were before. Nothing else may read the
-// scores or the weights. Rows of weights that a condition makes 0 become rows of the result. Not in exact numerics: the
-// library rounds elsewhere.
+// scores or the weights. Rows of weights that a condition makes 0 become rows of the result. Not in exact numerics:
+// what computes the node rounds elsewhere.
 
 #include <algorithm>
 #include <cmath>
@@ -16,6 +17,7 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/partition/attention.h"
 #include "compiler/passes/attention_operands.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
@@ -26,8 +28,6 @@ namespace {
 
 constexpr int kMaxSteps = 24;  // from a softmax back to its product
 
-bool is_16_bit(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
-
 class Recognizing {
  public:
   Recognizing(Graph& graph, const PassContext& context)
@@ -36,7 +36,7 @@ class Recognizing {
   bool run() {
     rewriter_.walk([&](NodeId id) {
       const Node node = graph_.nodes[id];
-      if (!(node.op == TensorOp::matmul) || !is_16_bit(graph_.type(node.output).dtype)) return;
+      if (!(node.op == TensorOp::matmul)) return;
       if (const std::optional<ValueId> result = recognized(node)) rewriter_.replace(node.output, *result);
     });
     return rewriter_.changed();
@@ -62,7 +62,9 @@ class Recognizing {
     parts.transpose_value = values.attrs.i("transpose_b") == 1;
     parts.out = graph_.type(values.output);
     parts.origin = values.origin;
-    return operands_.build(parts, [&](const ir::AttentionShape& s) { return is_library_attention(context_, s); });
+    return operands_.build(parts, [&](const ir::AttentionShape& s) {
+      return is_computed_attention(context_.target, context_.options, s);
+    });
   }
 
   // where(c, 0, weights) by rows: the weights. The result has zeros in these rows, too. Where there are no keys it is 0

@@ -94,7 +94,7 @@ struct FUSEC_API Target {
   std::vector<std::string> libraries;
   bool keeps_rows = true;  // kernels may keep a row of values in memory of the thread; else in registers alone
 
-  // Whether kernels may multiply tiles by the warpgroup instructions of sm_90, which NVRTC alone makes code for.
+  // Whether kernels may multiply tiles by the warpgroup instructions of sm_90.
   bool has_tile_products = false;
 
   MachineModel model;

@@ -121,6 +121,7 @@ struct AttentionShape {
   Dim channels, value_channels;  // of a head
   Dim keys;
   bool masked = false;
+  Dim heads = 1, queries = 1;  // of all samples; of a head
 };
 
 // Why the library does not compute such an attention on the target; nullopt: it does, whatever the mask broadcasts

@@ -65,6 +65,51 @@ std::string wrapped(std::size_t number, const ir::Kernel& kernel, const std::str
   return out + text + after + "}\n";
 }
 
+// Products of tiles, by an instruction of each of their parts. Only the results of a product are computed: no stage of
+// shared memory is filled. Structures are returned in other registers than in C.
+std::string without_tiles(std::string text, std::set<std::string>& declared) {
+  text = std::regex_replace(
+      text,
+      std::regex(" *call void asm sideeffect \"[^\"]*(mbarrier\\.init[^\"]*\\$0\\+|setmaxnreg|cp\\.async)[^\n]*\n"),
+      "");
+  const std::regex fill("call \\{ i32, i32 \\} asm sideeffect \"[^\"]*cp\\.async[^\"]*\", \"[^\"]*\"");
+  if (std::regex_search(text, fill)) {
+    text = std::regex_replace(text, fill, "call { i32, i32 } @fill_stages");
+    declared.insert(
+        "define internal { i32, i32 } @fill_stages(i32, i32, i32, i32, ptr addrspace(1), i32, i32, ptr addrspace(1), "
+        "i32, i32, i32, i32) {\n  ret { i32, i32 } zeroinitializer\n}\n");
+  }
+  const std::regex group("call void asm sideeffect \"bar\\.sync \\$0, 128;\", \"[^\"]*\"\\(i32 [^)]*\\)");
+  if (std::regex_search(text, group)) {
+    text = std::regex_replace(text, group, "call void @llvm.nvvm.group.sync()");
+    declared.insert("declare void @llvm.nvvm.group.sync()\n");
+  }
+  const std::regex multiply(
+      "call (\\{ float[^}]*\\}) asm sideeffect \"[^\"]*wgmma[.]mma_async[^\"]*k16[.]f32[.](b?f16)[^\"]*\", \"[^\"]*\"");
+  for (std::smatch found; std::regex_search(text, found, multiply);) {
+    const std::string results = found[1].str(), type = found[2].str();
+    const std::size_t sums = static_cast<std::size_t>(std::count(results.begin(), results.end(), ',')) - 1;
+    static const std::regex kStep("m64n([0-9]+)k16");
+    std::smatch step;
+    const std::string whole = found.str();
+    if (!std::regex_search(whole, step, kStep)) break;
+    const std::string columns = step[1].str(), name = "multiply_" + type + "_" + std::to_string(sums) + "_" + columns;
+    text = found.prefix().str() + "call " + results + " @" + name + found.suffix().str();
+    declared.insert("declare void @llvm.nvvm.tile." + type +
+                    "(ptr, i32, i32, ptr addrspace(1), i32, i32, ptr addrspace(1), i32, i32, i32)\n");
+    declared.insert(
+        "define internal " + results + " @" + name +
+        "(i32, i32, i32, i32, i32, i32, i32, ptr addrspace(1) %a, i32 %ap, i32 %ar, ptr addrspace(1) %b, i32 "
+        "%bp, i32 %br, i32 %k) {\n  %d = alloca " +
+        results + "\n  store " + results + " zeroinitializer, ptr %d\n  call void @llvm.nvvm.tile." + type +
+        "(ptr %d, i32 " + std::to_string(sums) + ", i32 " + columns +
+        ", ptr addrspace(1) %a, i32 %ap, i32 %ar, ptr addrspace(1) %b, i32 %bp, i32 %br, i32 %k)\n  %out = "
+        "load " +
+        results + ", ptr %d\n  ret " + results + " %out\n}\n");
+  }
+  return text;
+}
+
 // Instructions of PTX as intrinsics.
 std::string without_asm(const std::string& text) {
   static const std::regex kInstruction(R"re(call (\w+) asm "([\w.]+) \$0, \$1;", "[^"]*"\((\w+) )re");
@@ -72,7 +117,7 @@ std::string without_asm(const std::string& text) {
   for (std::sregex_iterator i(text.begin(), text.end(), kInstruction); i != std::sregex_iterator(); ++i) {
     declared.insert("declare " + i->str(1) + " @llvm.nvvm.asm." + i->str(2) + "(" + i->str(3) + ")\n");
   }
-  std::string out = std::regex_replace(text, kInstruction, "call $1 @llvm.nvvm.asm.$2($3 ");
+  std::string out = without_tiles(std::regex_replace(text, kInstruction, "call $1 @llvm.nvvm.asm.$2($3 "), declared);
   // Mailboxes and tasks, by an instruction of each of their operations.
   static const std::tuple<std::regex, const char*, const char*> kMailboxes[] = {
       {std::regex(R"re(call void asm sideeffect "[^"]*mbarrier\.init[^"]*", "[^"]*")re"), "open",

@@ -9,6 +9,7 @@ __attribute__((section("fusec_shared"), aligned(16))) unsigned char emulation_dy
 
 unsigned nvvm_read_ptx_sreg_tid_x() { return emulation::thread_index.x; }
 unsigned nvvm_read_ptx_sreg_ctaid_x() { return emulation::block_index.x; }
+unsigned nvvm_read_ptx_sreg_nctaid_x() { return gridDim.x; }
 void nvvm_barrier0() { __syncthreads(); }
 void nvvm_barrier_cluster_arrive_aligned() { arrive_cluster(); }
 void nvvm_barrier_cluster_arrive_relaxed_aligned() { begin_cluster(); }
@@ -88,6 +89,32 @@ void nvvm_mma_f16(float* d, unsigned a0, unsigned a1, unsigned a2, unsigned a3, 
 }
 void nvvm_mma_bf16(float* d, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
   mma_of_words(d, {a0, a1, a2, a3}, {b0, b1}, false);
+}
+
+void nvvm_group_sync() { emulation::wait(emulation::State::at_group); }
+// The sums of a thread, as Tiles::multiply() has them.
+static void tile_of_matrices(float* sums, int count, int of_step, const unsigned short* a, unsigned a_pitch, int rows,
+                             const unsigned short* b, unsigned b_pitch, int columns, int terms, bool is_f16) {
+  const int t = (int)emulation::thread_index.x % 128;
+  const auto number = [&](unsigned short v) -> double {
+    return is_f16 ? f32_from_f16(v) : __uint_as_float((unsigned)v << 16);
+  };
+  for (int i = 0; i < count; ++i) {
+    const int row = i / (of_step / 2) * 64 + t / 32 * 16 + t % 32 / 4 + i % 4 / 2 * 8;
+    const int column = i % (of_step / 2) / 4 * 8 + t % 4 * 2 + i % 2;
+    double sum = 0;
+    for (int k = 0; k < terms && row < rows && column < columns; ++k)
+      sum += number(a[(size_t)row * a_pitch + k]) * number(b[(size_t)column * b_pitch + k]);
+    sums[i] = (float)sum;
+  }
+}
+void nvvm_tile_f16(float* sums, int count, int of_step, const unsigned short* a, unsigned a_pitch, int rows,
+                   const unsigned short* b, unsigned b_pitch, int columns, int terms) {
+  tile_of_matrices(sums, count, of_step, a, a_pitch, rows, b, b_pitch, columns, terms, true);
+}
+void nvvm_tile_bf16(float* sums, int count, int of_step, const unsigned short* a, unsigned a_pitch, int rows,
+                    const unsigned short* b, unsigned b_pitch, int columns, int terms) {
+  tile_of_matrices(sums, count, of_step, a, a_pitch, rows, b, b_pitch, columns, terms, false);
 }
 
 int nvvm_asm_cvt_rzi_s32_f32(float v) { return __float2int_rz(v); }

@@ -4,14 +4,13 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/emit.h"
+#include "codegen/ptx/ptx.h"
 #include "ir/kernel/tile_memory.h"
 #include "tests/codegen/lowered.h"
 #include "tests/codegen/scheduled_rows.h"
 
 namespace fusec::codegen_test {
 namespace {
-
-constexpr GpuMode kNvrtc = kGpuModes[0];
 
 // 24 terms and 40 columns fill neither a chunk nor a tile of 64 rows and 64 columns.
 std::string small_kernel(const char* dtype) {
@@ -198,9 +197,7 @@ TEST(TileProducts, MoreSharedMemoryThanThereIsIsRefused) {
   }
 }
 
-TEST(TileProducts, TheTextRunsLikeTheEvaluator) {
-  FUSEC_NEEDS_COMPILER();
-  if (kSanitized) GTEST_SKIP() << "left to builds without sanitizers";
+void run_texts(Codegen codegen) {
   std::vector<Scheduled> all;
   for (const char* dtype : {"f16", "bf16"}) all.push_back({cuda_kernel(small_kernel(dtype)), {{"m", 300}}});
   all.push_back(scheduled(kShapes[0], 4));
@@ -208,7 +205,7 @@ TEST(TileProducts, TheTextRunsLikeTheEvaluator) {
   std::vector<std::string> texts;
   for (const Scheduled& s : all) {
     kernels.push_back(s.kernel);
-    const auto text = codegen_test::emit_text(s.kernel, named_target("sm_90").value(), Codegen::nvrtc);
+    const auto text = codegen_test::emit_text(s.kernel, named_target("sm_90").value(), codegen);
     ASSERT_TRUE(text.ok()) << text.status().str();
     texts.push_back(*text);
   }
@@ -225,9 +222,19 @@ TEST(TileProducts, TheTextRunsLikeTheEvaluator) {
   }
 }
 
-TEST(TileProducts, OnAGpuTheyAreLikeTheEvaluator) {
-  FUSEC_NEEDS_GPU(kNvrtc);
-  if (!GpuLibrary::has_tile_products()) GTEST_SKIP() << "the GPU is not of sm_90";
+TEST(TileProducts, TheCudaTextRunsLikeTheEvaluator) {
+  FUSEC_NEEDS_COMPILER();
+  if (kSanitized) GTEST_SKIP() << "left to builds without sanitizers";
+  run_texts(Codegen::nvrtc);
+}
+
+TEST(TileProducts, TheLlvmTextRunsLikeTheEvaluator) {
+  FUSEC_NEEDS_LLVM_COMPILER();
+  if (kSanitized) GTEST_SKIP() << "left to builds without sanitizers";
+  run_texts(Codegen::llvm);
+}
+
+void run_on_gpu(const GpuMode& mode) {
   for (const int sms : {1, 3}) {
     std::vector<Scheduled> all;
     for (const char* dtype : {"f16", "bf16"}) all.push_back({cuda_kernel(small_kernel(dtype)), {{"m", 1000}}});
@@ -235,7 +242,7 @@ TEST(TileProducts, OnAGpuTheyAreLikeTheEvaluator) {
     for (const Shape& shape : kLargeShapes) all.push_back(scheduled(shape, sms));
     std::vector<ir::Kernel> kernels;
     for (const Scheduled& s : all) kernels.push_back(s.kernel);
-    const auto library = GpuLibrary::make(kernels, kNvrtc, sms);
+    const auto library = GpuLibrary::make(kernels, mode, sms);
     ASSERT_NE(library, nullptr);
     for (std::size_t i = 0; i < all.size(); ++i) {
       const std::vector<Tensor> want = evaluated(all[i]),
@@ -247,19 +254,27 @@ TEST(TileProducts, OnAGpuTheyAreLikeTheEvaluator) {
   }
 }
 
-TEST(TileProducts, NvrtcKeepsTheSumsInRegisters) {
-  if (!codegen::has_nvrtc()) GTEST_SKIP() << "no NVRTC";
+TEST(TileProducts, OnAGpuTheyAreLikeTheEvaluator) {
+  if (!GpuLibrary::available().ok()) GTEST_SKIP() << GpuLibrary::available().str();
+  if (!GpuLibrary::has_tile_products()) GTEST_SKIP() << "the GPU is not of sm_90";
+  for (const GpuMode& mode : kGpuModes)
+    if (GpuLibrary::has(mode).ok()) run_on_gpu(mode);
+}
+
+void expect_sums_in_registers(Codegen emitter) {
   for (const Shape& shape :
        {kShapes[0], kShapes[1], Shape{"f16", 12544, 3072, 768}, Shape{"f16", 12544, 3072, 768, false},
         Shape{"bf16", 12545, 2880, 760, false}, Shape{"f16", 12608, 3072, 768, false, "gelu"},
         Shape{"bf16", 12545, 2880, 760, false, "gelu"}, Shape{"f16", 12608, 3072, 768, true, "gelu"}}) {
     const Scheduled s = scheduled(shape, 132);
-    const auto artifact = codegen_test::emit(s.kernel, named_target("sm_90").value(), {.keep_text = true});
+    const auto lowered = compiler::lower_to_threads(s.kernel);
+    ASSERT_TRUE(lowered.ok()) << lowered.status().str();
+    const auto artifact = codegen::emit_with(emitter, *lowered, named_target("sm_90").value(), {.keep_text = true});
     ASSERT_TRUE(artifact.ok()) << artifact.status().str();
     const codegen::ArtifactPhase& phase = artifact->phases.at(0);
     EXPECT_EQ(phase.threads, 384);
     // Those of the largest tiles share what 168 for each thread are, and would wait for ever if there were fewer.
-    const bool shares = artifact->text.find("Tiles<2, 192,") != std::string::npos;
+    const bool shares = artifact->ptx.find("setmaxnreg") != std::string::npos;
     EXPECT_LE(phase.registers, 168);
     EXPECT_TRUE(!shares || phase.registers == 168) << phase.registers;
     EXPECT_LE(phase.local_bytes, 32) << artifact->text;  // some versions spill an address; the sums are 384 bytes
@@ -267,14 +282,22 @@ TEST(TileProducts, NvrtcKeepsTheSumsInRegisters) {
   }
 }
 
-TEST(TileProducts, AreLeftToNvrtc) {
+TEST(TileProducts, NvrtcKeepsTheSumsInRegisters) {
+  if (!codegen::has_nvrtc()) GTEST_SKIP() << "no NVRTC";
+  expect_sums_in_registers(Codegen::nvrtc);
+}
+
+TEST(TileProducts, LlvmKeepsTheSumsInRegisters) {
+  if (!codegen::has_assembler()) GTEST_SKIP() << "no assembler";
+  expect_sums_in_registers(Codegen::llvm);
+}
+
+TEST(TileProducts, AreForOneArchitecture) {
   const ir::Kernel kernel = cuda_kernel(small_kernel("f16"));
-  const Target target = named_target("sm_90").value();
-  EXPECT_EQ(codegen::emitters(kernel, target, Codegen::automatic), std::vector{Codegen::nvrtc});
-  EXPECT_FALSE(codegen::writable_target(target, Codegen::llvm).has_tile_products);
-  const auto text = codegen_test::emit_text(kernel, target, Codegen::llvm);
-  EXPECT_EQ(text.status().code(), StatusCode::compile_failed);
-  EXPECT_FALSE(codegen_test::emit_text(kernel, named_target("sm_100").value(), Codegen::nvrtc).ok());
+  for (const Codegen codegen : {Codegen::nvrtc, Codegen::llvm}) {
+    EXPECT_TRUE(codegen_test::emit_text(kernel, named_target("sm_90").value(), codegen).ok());
+    EXPECT_FALSE(codegen_test::emit_text(kernel, named_target("sm_100").value(), codegen).ok());
+  }
 }
 
 }  // namespace

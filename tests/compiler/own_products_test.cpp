@@ -3,6 +3,7 @@
 // target multiplies tiles.
 #include <gtest/gtest.h>
 
+#include "compiler/passes/passes.h"
 #include "compiler/passes/pipeline.h"
 #include "ir/ops/cast.h"
 #include "ir/ops/random.h"
@@ -70,6 +71,41 @@ TEST(OwnProducts, LargeOnesWithActivations) {
   EXPECT_FALSE(is_own(make_product(16, gelu)));
   EXPECT_FALSE(is_own(make_product(any, gelu), "sm_89"));
   EXPECT_FALSE(is_own(make_product(any, gelu), "sm_100"));
+}
+
+// A product of 256 terms and 64 results behind a batch norm of `$source`, as in networks whose norms come first.
+int count_own_behind_norm(const std::string& source, const std::string& scale) {
+  const std::string rows = source == "%3" ? "2*N" : "N";
+  std::string text = R"(graph @main(%x: f16[N, 64], %r: f16[N, 256]) {
+  %0 = constant f16[64, 256] {random 1}
+  %1 = matmul %x, %0 {transpose_a = 0, transpose_b = 0}: f16[N, 256]
+  %2 = add %1, %r: f16[N, 256]
+  %3 = concat %1, %r {axis = 0}: f16[2*N, 256]
+  %4 = max %r, %r: f16[N, 256]
+  %5 = constant f16[$scale] {random 2}
+  %6 = constant f16[256] {random 3}
+  %7 = mul $source, %5: f16[$rows, 256]
+  %8 = add %7, %6: f16[$rows, 256]
+  %9 = relu %8: f16[$rows, 256]
+  %10 = constant f16[256, 64] {random 4}
+  %11 = matmul %9, %10 {transpose_a = 0, transpose_b = 0}: f16[$rows, 64]
+  return %11 as "y"
+}
+)";
+  for (const auto& [name, value] : {std::pair{"$scale", &scale}, {"$source", &source}, {"$rows", &rows}})
+    for (size_t at = 0; (at = text.find(name)) != std::string::npos;)
+      text.replace(at, std::string_view(name).size(), *value);
+  const auto g = ir::parse_graph(text);
+  EXPECT_TRUE(g.ok()) << g.status().str();
+  return g.ok() ? static_cast<int>(own_product_nodes(*g, {named_target("sm_90").value(), {}}).size()) : 0;
+}
+
+TEST(OwnProducts, BehindBatchNormsOfCalls) {
+  EXPECT_EQ(count_own_behind_norm("%1", "256"), 1);
+  EXPECT_EQ(count_own_behind_norm("%2", "256"), 1) << "the call adds the residual";
+  EXPECT_EQ(count_own_behind_norm("%3", "256"), 0) << "of a concat";
+  EXPECT_EQ(count_own_behind_norm("%4", "256"), 0) << "the kernel that makes it computes the norm";
+  EXPECT_EQ(count_own_behind_norm("%1", "1"), 0) << "one scale for all terms";
 }
 
 }  // namespace

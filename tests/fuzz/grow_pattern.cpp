@@ -258,14 +258,16 @@ Term repeated(const Term& x, int64_t times) {
   return {x.m, x.m->reshape(all, {s[0], s[1] * Dim(times), s[2], s[3]})};
 }
 
-// As a library takes it, by chance: with a scale at the queries or the scores, a mask, which may be causal, heads that
-// share keys.
+// As a library or a kernel takes it, by chance: with a scale at the queries or the scores, a mask, which may be causal,
+// heads that share keys.
 Term attention(Maker& m) {
   if (m.random.chance(0.4)) return self_attention(m);
   const DType dtype = m.random.pick({DType::f16, DType::bf16, DType::f16, DType::f32});
-  const int64_t channels = m.random.pick({8, 16, 12}), shared = m.random.pick({1, 2}), times = m.random.pick({1, 2});
-  const Dim n = m.new_shape(1)[0], queries(1 + m.random.below(9));
-  const Dim keys = m.random.chance(0.4) ? queries : Dim(1 + m.random.below(9));
+  const int64_t channels = m.random.pick({8, 16, 12, 33}), shared = m.random.pick({1, 2}),
+                times = m.random.pick({1, 2});
+  const int64_t most = m.random.chance(0.2) ? 80 : 12;  // of positions: tiles and blocks of keys have 32 and more
+  const Dim n = m.new_shape(1)[0], queries(1 + m.random.below(most));
+  const Dim keys = m.random.chance(0.4) ? queries : Dim(1 + m.random.below(most));
   Term q = projected(m, dtype, n, queries, shared * times, channels);
   const Term k = repeated(projected(m, dtype, n, keys, shared, channels), times);
   const Term v = repeated(projected(m, dtype, n, keys, shared, channels), times);

@@ -151,7 +151,7 @@ TEST_F(PackageTest, TargetsAreChosenByWhatTheMachineHas) {
 // A large product whose activation no library fuses is code of sm_90a.
 TEST_F(PackageTest, BesideCodeOfOneArchitectureLiesOtherCode) {
   if (!codegen::writable_target(*named_target("sm_90"), Codegen::automatic).has_tile_products)
-    GTEST_SKIP() << "no NVRTC";
+    GTEST_SKIP() << "neither LLVM nor NVRTC";
   const auto graph = ir::parse_graph(R"(graph @main(%x: f16[32768, 768]) {
   %0 = constant f16[768, 3072] {random 1}
   %1 = matmul %x, %0 {transpose_a = 0, transpose_b = 0}: f16[32768, 3072]

@@ -121,13 +121,14 @@ std::string with_clusters(const llvm::Module& module, std::string ptx) {
 
 }  // namespace
 
-Result<std::unique_ptr<llvm::TargetMachine>> gpu_machine(const Target& target) {
+Result<std::unique_ptr<llvm::TargetMachine>> gpu_machine(const Target& target, bool own_instructions) {
   initialise_gpu();
   std::string error;
   const llvm::Target* found = llvm::TargetRegistry::lookupTarget(kGpuTriple, error);
   if (!found) return Status(StatusCode::compile_failed, "LLVM has no NVPTX target: " + error);
   const int sm = known_sm(target.sm);
-  const std::string cpu = "sm_" + std::to_string(sm), features = sm >= 90 ? "+ptx81" : "";  // which has mailboxes
+  const std::string cpu = "sm_" + std::to_string(sm) + (own_instructions ? "a" : ""),
+                    features = sm >= 90 ? "+ptx81" : "";  // which has mailboxes
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   std::unique_ptr<llvm::TargetMachine> machine(found->createTargetMachine(

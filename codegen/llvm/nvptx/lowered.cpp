@@ -169,6 +169,7 @@ void write_sync(GpuWriter& w, const ir::Sync& sync) {
       b.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {}, {mask_value(w, sync.mask)});
       return;
     case ir::SyncScope::block:
+      if (w.sync_group) return w.sync_group();
       b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {});
       return;
     case ir::SyncScope::copies:
@@ -195,14 +196,15 @@ void GpuWriter::write_lowered(const ir::Stmt& stmt) {
   if (const auto* shuffle = std::get_if<ir::Shuffle>(&stmt.v)) return write_shuffle(*this, *shuffle);
   if (const auto* ballot = std::get_if<ir::Ballot>(&stmt.v)) return write_ballot(*this, *ballot);
   if (const auto* mma = std::get_if<ir::Mma>(&stmt.v)) return write_mma(*this, *mma);
+  if (std::holds_alternative<ir::TileProduct>(stmt.v)) {
+    if (!multiply_tile) throw UnsupportedKernel("a product of tiles inside of a loop");
+    return multiply_tile();
+  }
   if (const auto* sync = std::get_if<ir::Sync>(&stmt.v)) return write_sync(*this, *sync);
   if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) return open_mailbox(alloc->buffer);
 }
 
-namespace {
-
-// Binds the variables of grid loops at the function's entry, row-major in the number `block`.
-void bind_heads(GpuWriter& w, const std::vector<ir::LoopHead>& grid, Value* block) {
+void bind_heads(GpuWriter& w, const std::vector<ir::LoopHead>& grid, Value* number, bool at_entry) {
   auto& b = w.ir.b;
   std::vector<const ir::LoopHead*> varying;
   for (const ir::LoopHead& loop : grid) {
@@ -214,15 +216,22 @@ void bind_heads(GpuWriter& w, const std::vector<ir::LoopHead>& grid, Value* bloc
   }
   for (std::size_t i = varying.size(); i-- > 0;) {
     const IndexExpr extent = w.index.resolve(varying[i]->extent);
-    Value* here = block;
+    Value* here = number;
     if (i > 0) {
       Value* by = b.CreateTrunc(w.index.value(extent), b.getInt32Ty());
-      here = b.CreateURem(block, by);
-      block = b.CreateUDiv(block, by);
+      here = b.CreateURem(number, by);
+      number = b.CreateUDiv(number, by);
     }
-    w.index.bind_at_entry(varying[i]->var, b.CreateZExt(here, w.index.type()), {IndexExpr(0), extent - 1});
+    Value* const value = b.CreateZExt(here, w.index.type());
+    const ir::IndexRange range = {IndexExpr(0), extent - 1};
+    if (at_entry)
+      w.index.bind_at_entry(varying[i]->var, value, range);
+    else
+      w.index.bind(varying[i]->var, value, range);
   }
 }
+
+namespace {
 
 // As take_number(), end_task() and await_tasks() of the CUDA prelude. All threads of the block come here.
 Value* task_asm(GpuWriter& w, llvm::Type* result, const char* text, const char* constraints,
@@ -287,8 +296,8 @@ void write_tasks(GpuWriter& w, const Phase& phase, llvm::BasicBlock* body) {
   Value* number = b.CreateSelect(before, n, later);
   Value *row = b.CreateUDiv(number, tasks), *slice = b.CreateURem(number, tasks);
   Value* ended = b.CreateGEP(b.getInt32Ty(), counters, b.CreateZExt(b.CreateAdd(row, b.getInt32(1)), b.getInt64Ty()));
-  bind_heads(w, phase.grid, row);
-  for (const Phase& pass : phase.passes) bind_heads(w, pass.grid, slice);
+  bind_heads(w, phase.grid, row, true);
+  for (const Phase& pass : phase.passes) bind_heads(w, pass.grid, slice, true);
   b.SetInsertPoint(body);
   for (const Phase& pass : phase.passes) {
     const bool is_second = &pass != &phase.passes[0];
@@ -310,10 +319,10 @@ void bind_grid(GpuWriter& w, const Phase& phase) {
   llvm::IRBuilder<>::InsertPointGuard guard(b);
   b.SetInsertPoint(w.phase_function.entry->getTerminator());
   if (std::all_of(phase.grid.begin(), phase.grid.end(), [](const ir::LoopHead& head) { return head.extent.is(1); }))
-    return bind_heads(w, phase.grid, nullptr);
+    return bind_heads(w, phase.grid, nullptr, true);
   Value* block = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, {}, {});
   if (phase.cluster > 1) block = b.CreateUDiv(block, b.getInt32(static_cast<uint32_t>(phase.cluster)));
-  bind_heads(w, phase.grid, block);
+  bind_heads(w, phase.grid, block, true);
 }
 
 }  // namespace fusec::codegen::nvptx

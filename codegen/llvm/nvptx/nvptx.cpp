@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "codegen/kernel/tiles.h"
 #include "codegen/llvm/compile.h"
 #include "codegen/llvm/nvptx/writer.h"
 #include "codegen/ptx/ptx.h"
@@ -19,7 +20,7 @@ namespace fusec::codegen {
 namespace {
 
 // Must be raised whenever the code written for any kernel changes.
-constexpr int kNvptxWriterVersion = 25;
+constexpr int kNvptxWriterVersion = 26;
 
 struct WrittenGpu {
   llvm::LLVMContext context;
@@ -35,19 +36,21 @@ void write_phases(const ir::Kernel& kernel, const Target& target, bool bounded, 
   for (const Phase& phase : phases) {
     ArtifactPhase& made = out.phases.emplace_back();
     made.entry = make_entry_name(kernel, out.phases.size() - 1, phases.size());
-    made.iterations = named(kernel, count_blocks(phase));
     llvm::IRBuilder<> builder(out.context);
     nvptx::GpuWriter w(kernel, locals, builder, target, *out.module);
     w.bounded = bounded;
     w.write_phase(*out.module, phase, made.entry);
-    made.threads = std::max(1, phase.threads);
+    const bool takes_tiles = !tile_products(phase).empty();
+    const IndexExpr blocks = count_blocks(phase);
+    made.iterations = named(kernel, takes_tiles ? min(blocks, IndexExpr(target.sm_count)) : blocks);
+    made.threads = std::max(1, phase.threads) * (takes_tiles ? kWarpgroups : 1);
     made.dynamic_shared = w.dynamic_shared;
     out.most_registers.push_back(most_registers(kernel, phase, target));
   }
 }
 
 Status write_gpu(const ir::Kernel& kernel, const Target& target, bool bounded, WrittenGpu& out) {
-  FUSEC_ASSIGN(out.machine, nvptx::gpu_machine(target));
+  FUSEC_ASSIGN(out.machine, nvptx::gpu_machine(target, ir::has_tile_product(kernel.body)));
   out.module = std::make_unique<llvm::Module>("kernel", out.context);
   out.module->setTargetTriple(out.machine->getTargetTriple().str());
   out.module->setDataLayout(out.machine->createDataLayout());

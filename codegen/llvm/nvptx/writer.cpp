@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "codegen/kernel/tiles.h"
 #include "codegen/llvm/access.h"
 #include "codegen/llvm/values.h"
 
@@ -108,13 +109,7 @@ void place_shared(GpuWriter& w) {
                             std::to_string(most) + " on " + w.ir.target.name);
   w.dynamic_shared = bytes;
   auto& b = w.ir.b;
-  llvm::GlobalVariable* all = w.module.getNamedGlobal("dynamic_shared");
-  if (all == nullptr) {
-    all = new llvm::GlobalVariable(w.module, llvm::ArrayType::get(b.getInt8Ty(), 0), false,
-                                   llvm::GlobalValue::ExternalLinkage, nullptr, "dynamic_shared", nullptr,
-                                   llvm::GlobalValue::NotThreadLocal, kShared);
-    all->setAlignment(llvm::Align(16));
-  }
+  llvm::GlobalVariable* all = dynamic_shared_array(w, 16);
   for (std::size_t i = 0; i < offsets.size(); ++i) {
     w.shared_order[i]->replaceAllUsesWith(llvm::ConstantExpr::getGetElementPtr(
         b.getInt8Ty(), all, llvm::ConstantInt::get(b.getInt32Ty(), static_cast<uint64_t>(offsets[i]))));
@@ -123,6 +118,16 @@ void place_shared(GpuWriter& w) {
 }
 
 }  // namespace
+
+llvm::GlobalVariable* dynamic_shared_array(GpuWriter& w, uint64_t alignment) {
+  llvm::GlobalVariable* all = w.module.getNamedGlobal("dynamic_shared");
+  if (all == nullptr)
+    all = new llvm::GlobalVariable(w.module, llvm::ArrayType::get(w.ir.b.getInt8Ty(), 0), false,
+                                   llvm::GlobalValue::ExternalLinkage, nullptr, "dynamic_shared", nullptr,
+                                   llvm::GlobalValue::NotThreadLocal, kShared);
+  all->setAlignment(std::max(all->getAlign().valueOrOne(), llvm::Align(alignment)));
+  return all;
+}
 
 GpuWriter::GpuWriter(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
                      llvm::Module& module)
@@ -142,15 +147,20 @@ void GpuWriter::write_phase(llvm::Module&, const Phase& phase, const std::string
   bind_extents(*this);
   begin_index(*this);
   const int threads = std::max(1, phase.threads);
+  const bool takes_tiles = !tile_products(phase).empty();
   cluster = phase.cluster, this->threads = threads;
-  annotate(*this, "maxntidx", threads);
+  annotate(*this, "maxntidx", takes_tiles ? kWarpgroups * threads : threads);
   if (cluster > 1) annotate(*this, kClusterBlocks, cluster);
   const int resident = count_resident(kernel, phase);
   if (resident > 1 && (bounded || loops_over_loads(kernel, phase))) annotate(*this, "minctasm", resident);
-  index.bind_at_entry(fusec::ir::kThread, b.CreateZExt(thread_number(*this, threads), index.type()),
+  Value* const thread = thread_number(*this, threads);
+  Value* const of_tile = takes_tiles ? b.CreateAnd(thread, static_cast<uint64_t>(threads - 1)) : thread;
+  index.bind_at_entry(fusec::ir::kThread, b.CreateZExt(of_tile, index.type()),
                       {IndexExpr(0), IndexExpr(threads * cluster - 1)});
   if (phase.tasks) {
     write_tasks(*this, phase, body);
+  } else if (takes_tiles) {
+    write_tiles(*this, phase, body);
   } else {
     bind_grid(*this, phase);
     b.SetInsertPoint(body);

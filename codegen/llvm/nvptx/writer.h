@@ -6,6 +6,7 @@
 #include <llvm/IR/PassManager.h>
 #include <llvm/Target/TargetMachine.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,6 +29,9 @@ struct GpuWriter : Writer {
   std::vector<llvm::GlobalVariable*> shared_order;
   int64_t dynamic_shared = 0;  // bytes of dynamic shared memory that the launch requests
   bool bounded = false;        // whether phases ask for their number of resident blocks
+  // In functions whose blocks take several tiles each: writes the product of the tile, and the barrier of the threads
+  // that multiply.
+  std::function<void()> multiply_tile, sync_group;
 
   GpuWriter(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
             llvm::Module& module);
@@ -55,12 +59,22 @@ struct GpuWriter : Writer {
 
 // Binds the grid variables, row-major in the number of the block or cluster.
 void bind_grid(GpuWriter& w, const Phase& phase);
+// The same in `number`: in the innermost scope, or at the function's entry, where the builder then is.
+void bind_heads(GpuWriter& w, const std::vector<ir::LoopHead>& grid, llvm::Value* number, bool at_entry);
+
+// The dynamic shared memory of the module's functions, with at least that alignment in bytes.
+llvm::GlobalVariable* dynamic_shared_array(GpuWriter& w, uint64_t alignment);
+
+// Writes the function of a phase with a product of tiles, whose blocks of kWarpgroups * 128 threads take several tiles
+// each: what they share at the function's entry, the rest in `body`.
+void write_tiles(GpuWriter& w, const Phase& phase, llvm::BasicBlock* body);
 
 // Writes a phase of ordered tasks: the task of the block at the function's entry, the passes in `body`.
 void write_tasks(GpuWriter& w, const Phase& phase, llvm::BasicBlock* body);
 
 // Uses the newest architecture that LLVM knows and that is not newer than the target's.
-Result<std::unique_ptr<llvm::TargetMachine>> gpu_machine(const Target& target);
+// own_instructions: also those that this architecture alone has.
+Result<std::unique_ptr<llvm::TargetMachine>> gpu_machine(const Target& target, bool own_instructions);
 // Makes later passes compute again, behind barriers and shuffles, what they computed of 16-bit values before.
 struct SeparateHeldHalves : llvm::PassInfoMixin<SeparateHeldHalves> {
   static llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses);

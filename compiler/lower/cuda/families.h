@@ -43,6 +43,8 @@ std::optional<ir::Block> cuda_product(const Scheduling& s, const PerfectNest& ne
 // Schedules any matrix product of f32 or 16-bit floats, for regions that have one (LoopNest::multiplies). Returns
 // nullopt for other nests.
 std::optional<ir::Block> cuda_general_product(const Scheduling& s, const PerfectNest& nest);
+// Schedules attentions, with the scores on the chip. Returns nullopt for other nests.
+std::optional<ir::Block> cuda_attention(const Scheduling& s, const PerfectNest& nest);
 // Schedules rows of any length. Returns nullopt where the body has what this family does not handle, such as scans or
 // phases of different lengths.
 std::optional<ir::Block> cuda_rows(const Scheduling& s, const PerfectNest& nest);

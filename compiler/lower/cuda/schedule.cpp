@@ -87,6 +87,7 @@ Block cuda_elements(const Scheduling& s, PerfectNest nest) {
 Block cuda_nest(const Scheduling& s, PerfectNest nest) {
   if (!has_reduction(nest.body)) return cuda_elements(s, std::move(nest));
   if (auto scan = cuda_scan(s, nest)) return std::move(*scan);
+  if (auto attention = cuda_attention(s, nest)) return std::move(*attention);
   if (auto product = cuda_warpgroup_product(s, nest)) return std::move(*product);
   if (auto product = cuda_product(s, nest)) return std::move(*product);
   if (s.multiplies)

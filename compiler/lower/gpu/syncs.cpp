@@ -358,7 +358,7 @@ class SyncPlacer {
     BufferId buffer;
     int width = 1;
     std::vector<IndexExpr> values;  // the index, and what must not be negative
-    std::vector<std::pair<VarId, IndexExpr>> loops;
+    std::vector<std::pair<ir::VarId, IndexExpr>> loops;
     bool operator<(const Key& o) const {
       return std::tie(buffer, width, values, loops) < std::tie(o.buffer, o.width, o.values, o.loops);
     }

@@ -260,11 +260,22 @@ void store_once(ThreadLowering& l, ir::Store& store) {
   store.guard.push_back(resolve(l, -l.group.thread));
 }
 
+// A warp's thread that several block loops give, as rows of threads, is its number.
+void number_lanes(const ThreadLowering& l, IndexExpr& lane) {
+  const IndexExpr number = mod(IndexExpr::symbol(ir::kThread), 32);
+  for (int64_t t = 0; t < l.block_threads; ++t) {
+    const std::map<ir::SymbolId, int64_t> at{{ir::kThread, t}};
+    if (lane.eval(at) != number.eval(at)) return;
+  }
+  lane = number;
+}
+
 void lower_plain(ThreadLowering& l, const Stmt& stmt) {
   Stmt own = stmt;
   l.ranges[ir::kLane] = {IndexExpr(0), IndexExpr(ir::width_of(l.kernel, stmt) - 1)};
   ir::for_each_index(own, [&](IndexExpr& e) { e = resolve(l, e); });
   if (auto* store = std::get_if<ir::Store>(&own.v)) store_once(l, *store);
+  if (auto* mma = std::get_if<ir::Mma>(&own.v)) number_lanes(l, mma->lane);
   l.out->push_back(std::move(own));
 }
 

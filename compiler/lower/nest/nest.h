@@ -75,6 +75,10 @@ struct LoopNestOptions {
 
 Result<LoopNest> build_loop_nest(const ir::Graph& graph, const std::map<ir::ValueId, Storage>& storage,
                                  const Region& region, const LoopNestOptions& options);
+// Of a region that is an attention. Its loops are over samples, heads, queries and channels of the values, in this
+// order.
+LoopNest build_attention_nest(const ir::Graph& graph, const std::map<ir::ValueId, Storage>& storage,
+                              const Region& region, const LoopNestOptions& options);
 
 // Fills Kernel::may_alias of a semantic nest: pairs of parameters where every element of the input is read only by the
 // iteration that overwrites it in the output, before the write.

@@ -181,7 +181,11 @@ std::string shortened(std::vector<Word> words, std::size_t room) {
 
 std::string make_name_stem(const ir::Graph& graph, const Region& region, const LoopNest& nest) {
   const std::set<NodeId> product = find_product(graph, region, nest.multiplies);
-  const std::string family = product.empty() ? find_family(nest) : "product", dtype = "_" + find_dtype(nest.kernel);
+  const bool attends = graph.nodes[region.nodes[0]].op == TensorOp::attention;
+  const std::string family = attends           ? "attention"
+                             : product.empty() ? find_family(nest)
+                                               : "product",
+                    dtype = "_" + find_dtype(nest.kernel);
   std::vector<Word> words = collect_words(graph, region, {family}, product);
   if (words.empty() && family == "pointwise") words.push_back({find_move(nest.kernel), 0});
   return family + shortened(std::move(words), kMaxKernelName - family.size() - dtype.size() - 1 - kNameDigits) + dtype;
