@@ -89,6 +89,10 @@ class DimSimplifier {
     if (auto* s = std::get_if<ir::Store>(&stmt.v)) access(s->index, s->guard, scope.dims(width_of(s->value)));
     if (auto* s = std::get_if<ir::IndexValue>(&stmt.v))
       s->value = scope.dims(kernel_.regs[s->dst].width).simplify(s->value);
+    if (auto* s = std::get_if<ir::CopyAsync>(&stmt.v)) {
+      for (IndexExpr& d : s->dst_index) d = scope.dims(1).simplify(d);
+      access(s->src_index, s->guard, scope.dims(1));
+    }
     if (std::holds_alternative<ir::TileProduct>(stmt.v))
       for_each_index(stmt, [&](IndexExpr& e) { e = scope.dims(1).simplify(e); });
     if (auto* s = std::get_if<ir::Reduce>(&stmt.v)) {
