@@ -52,7 +52,8 @@ Result<bool> fold_constants(Graph& graph, const PassContext& context) {
   int64_t spent = 0;
   rewriter.walk([&](NodeId id) {
     const Node node = graph.nodes[id];
-    if (node.op == TensorOp::constant || !is_foldable(graph, node) || converts_factor(graph, readers, node, any))
+    if (node.op == TensorOp::constant || !is_foldable(graph, node) || converts_factor(graph, readers, node, any) ||
+        dequantizes_factor(graph, readers, node))
       return;
     const int64_t elements = num_elements(graph.type(node.output).shape).value();
     if (spent + elements > kBudget || grows(graph, node, elements)) return;

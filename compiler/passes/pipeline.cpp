@@ -18,6 +18,7 @@ const std::vector<Pass>& pipeline() {
       {"expand_scatter", expand_scatter, true},
       {"expand_topk", expand_topk, true},
       {"fold_empty", fold_empty},
+      {"quantized_products", quantized_products},
       {"fold_constants", fold_constants},
       {"share_nodes", share_nodes},
       {"apply_rules", apply_rules},
