@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/onnxruntime/capability.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include "bindings/onnxruntime/attributes.h"
+#include "bindings/onnxruntime/clusters.h"
+#include "bindings/onnxruntime/context.h"
+
+namespace fusec::ort {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+class Search {
+ public:
+  Search(const Api& api, const Graph& graph, const Settings& settings)
+      : api_(api), graph_(graph), settings_(settings), wanted_(graph.nodes.size()) {
+    found_.reasons.resize(graph.nodes.size());
+  }
+
+  Capability run() {
+    choose_readable();
+    ask_fusec(wanted_nodes());
+    while (compile_all()) {
+    }
+    return std::move(found_);
+  }
+
+ private:
+  std::vector<int> wanted_nodes() const {
+    std::vector<int> nodes;
+    for (std::size_t n = 0; n < wanted_.size(); ++n) {
+      if (wanted_[n]) nodes.push_back(static_cast<int>(n));
+    }
+    return nodes;
+  }
+
+  void refuse(std::size_t node, std::string reason) {
+    wanted_[node] = false;
+    found_.reasons[node] = std::move(reason);
+  }
+
+  // Nodes that can stand in an ONNX model whose inputs are tensors of known types and ranks.
+  void choose_readable() {
+    std::vector<bool> made(graph_.values.size());
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const Node& node = graph_.nodes[n];
+      if (node.taken) continue;
+      std::string reason = node.refused;
+      if (is_context_node(node)) {
+        const std::string source = string_attribute(api_, node.handle, "source");
+        if (source == kProviderName) {
+          found_.contexts.push_back(static_cast<int>(n));
+          continue;
+        }
+        reason = "it holds a model that '" + source + "' compiled";
+      }
+      if (reason.empty()) reason = unreadable_input(node, made);
+      if (!reason.empty()) {
+        refuse(n, std::move(reason));
+        continue;
+      }
+      wanted_[n] = true;
+      for (const int output : node.outputs) {
+        if (output != kAbsent) made[at(output)] = true;
+      }
+    }
+  }
+
+  std::string unreadable_input(const Node& node, const std::vector<bool>& made) const {
+    for (const int input : node.inputs) {
+      if (input == kAbsent || made[at(input)]) continue;
+      const Value& value = graph_.values[at(input)];
+      if (!has_dtype(value.type.element)) return "fusec lacks the element type of '" + value.name + "'";
+      if (!value.type.ranked) return "the rank of '" + value.name + "' is not known";
+    }
+    return "";
+  }
+
+  // Drops nodes that fusec does not take. Answers whether there were any.
+  bool ask_fusec(const std::vector<int>& nodes) {
+    if (nodes.empty()) return false;
+    bool dropped = false;
+    try {
+      const std::vector<std::string> reasons = unsupported_reasons(graph_, nodes, settings_);
+      for (std::size_t i = 0; i < nodes.size(); ++i) {
+        if (reasons[i].empty()) continue;
+        refuse(at(nodes[i]), reasons[i]);
+        dropped = true;
+      }
+    } catch (const Failure& failure) {
+      for (const int node : nodes) refuse(at(node), failure.message);
+      dropped = true;
+    }
+    return dropped;
+  }
+
+  // Answers whether groups have to be formed anew, because nodes were dropped.
+  bool compile_all() {
+    bool dropped = false;
+    std::vector<Group> groups;
+    for (std::vector<int>& nodes : find_clusters(graph_, wanted_)) {
+      if (std::optional<Group> known = take_known(nodes)) {
+        groups.push_back(std::move(*known));
+        continue;
+      }
+      try {
+        groups.push_back(compile_group(graph_, nodes, settings_));
+      } catch (const Failure& failure) {
+        dropped = true;
+        if (!ask_fusec(nodes)) refuse(at(find_culprit(nodes)), failure.message);
+      }
+    }
+    found_.groups = std::move(groups);
+    return dropped;
+  }
+
+  std::optional<Group> take_known(const std::vector<int>& nodes) {
+    const auto known = std::find_if(found_.groups.begin(), found_.groups.end(),
+                                    [&](const Group& group) { return group.nodes == nodes && group.compiled; });
+    if (known == found_.groups.end()) return std::nullopt;
+    return std::move(*known);
+  }
+
+  // The node with which the group cannot be compiled any more, as its nodes are added one by one.
+  int find_culprit(const std::vector<int>& nodes) const {
+    std::size_t good = 0, bad = nodes.size();
+    while (good + 1 < bad) {
+      const std::size_t middle = (good + bad) / 2;
+      (compiles({nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(middle)}) ? good : bad) = middle;
+    }
+    return nodes[bad - 1];
+  }
+
+  bool compiles(const std::vector<int>& nodes) const {
+    try {
+      compile_group(graph_, nodes, settings_);
+      return true;
+    } catch (const Failure&) {
+      return false;
+    }
+  }
+
+  const Api& api_;
+  const Graph& graph_;
+  const Settings& settings_;
+  std::vector<bool> wanted_;
+  Capability found_;
+};
+
+}  // namespace
+
+Capability find_capability(const Api& api, const Graph& graph, const Settings& settings) {
+  return Search(api, graph, settings).run();
+}
+
+void Report::add(const Graph& graph, const Capability& capability) {
+  groups_ += static_cast<int64_t>(capability.groups.size() + capability.contexts.size());
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    if (node.taken) continue;
+    ++nodes_;
+    const std::string& reason = capability.reasons[n];
+    if (reason.empty()) {
+      ++taken_;
+      continue;
+    }
+    if (first_left_.empty()) first_left_ = "'" + node.label() + "' (" + node.op + "): " + reason;
+    const auto known = std::find_if(left_.begin(), left_.end(),
+                                    [&](const Left& left) { return left.op == node.op && left.reason == reason; });
+    Left& left = known != left_.end() ? *known : left_.emplace_back(Left{node.op, reason, node.label(), 0});
+    ++left.count;
+  }
+}
+
+std::string Report::text() const {
+  constexpr std::size_t kMostReasons = 8;
+  std::string text = std::to_string(taken_) + " of " + std::to_string(nodes_) + " nodes run in " +
+                     std::to_string(groups_) + (groups_ == 1 ? " group, " : " groups, ") +
+                     std::to_string(compiled_kernels_) + " kernels were compiled";
+  for (std::size_t i = 0; i < std::min(left_.size(), kMostReasons); ++i) {
+    const Left& left = left_[i];
+    text += (i == 0 ? "; left to others: " : "; ") + std::to_string(left.count) + " x " + left.op + ", first '" +
+            left.first + "': " + left.reason;
+  }
+  if (left_.size() > kMostReasons) text += "; and " + std::to_string(left_.size() - kMostReasons) + " more reasons";
+  return text;
+}
+
+}  // namespace fusec::ort

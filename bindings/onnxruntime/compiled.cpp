@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/onnxruntime/compiled.h"
+
+#include <numeric>
+
+namespace fusec::ort {
+namespace {
+
+std::vector<Port> ports_of(const fusec_engine* engine, std::size_t count, decltype(&fusec_engine_input) get) {
+  std::vector<Port> ports(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const char* name = nullptr;
+    check(get(engine, i, &name, &ports[i].dtype, &ports[i].rank));
+    ports[i].name = name;
+  }
+  return ports;
+}
+
+std::vector<Size> same_places(std::size_t count) {
+  std::vector<Size> places(count);
+  std::iota(places.begin(), places.end(), Size{0});
+  return places;
+}
+
+std::size_t total_rank(const std::vector<Port>& ports) {
+  std::size_t rank = 0;
+  for (const Port& port : ports) rank += static_cast<std::size_t>(port.rank);
+  return rank;
+}
+
+void set_tensors(const std::vector<Port>& ports, const std::vector<void*>& data, std::vector<int64_t>& extents,
+                 std::vector<fusec_tensor>& tensors) {
+  tensors.resize(ports.size());
+  int64_t* shape = extents.data();
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    tensors[i] = {data[i], {FUSEC_DEVICE_CPU, 0}, ports[i].rank, ports[i].dtype, shape, nullptr, 0};
+    shape += ports[i].rank;
+  }
+}
+
+}  // namespace
+
+Compiled::Compiled(EngineHandle engine, bool on_host) : engine_(std::move(engine)), on_host_(on_host) {
+  std::size_t inputs = 0, outputs = 0;
+  check(fusec_engine_counts(engine_.get(), &inputs, &outputs));
+  inputs_ = ports_of(engine_.get(), inputs, fusec_engine_input);
+  outputs_ = ports_of(engine_.get(), outputs, fusec_engine_output);
+  set_places(same_places(inputs), same_places(outputs));
+}
+
+void Compiled::set_places(std::vector<Size> inputs, std::vector<Size> outputs) {
+  if (inputs.size() != inputs_.size() || outputs.size() != outputs_.size()) {
+    throw Failure(ErrorCode::ep_fail, "fusec: the package has " + std::to_string(inputs_.size()) + " inputs and " +
+                                          std::to_string(outputs_.size()) + " outputs, the node " +
+                                          std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()));
+  }
+  input_places_ = std::move(inputs);
+  output_places_ = std::move(outputs);
+}
+
+std::unique_ptr<Compiled::Lane> Compiled::take_lane() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      std::unique_ptr<Lane> lane = std::move(idle_.back());
+      idle_.pop_back();
+      return lane;
+    }
+  }
+  auto lane = std::make_unique<Lane>();
+  fusec_session* session = nullptr;
+  check(fusec_session_new(engine_.get(), &session));
+  lane->session.reset(session);
+  lane->extents.resize(total_rank(inputs_));
+  lane->output_extents.resize(total_rank(outputs_));
+  lane->inputs.resize(inputs_.size());
+  lane->outputs.resize(outputs_.size());
+  return lane;
+}
+
+void Compiled::read_inputs(const Api& api, const OrtKernelContext* context, Lane& lane) const {
+  int64_t* extents = lane.extents.data();
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const auto* const value = api.get<api::KernelContextGetInput, const OrtValue*>(context, input_places_[i]);
+    if (value == nullptr) throw Failure(ErrorCode::ep_fail, "fusec: input '" + inputs_[i].name + "' is missing");
+    auto* const info = api.get<api::GetTensorTypeAndShape, OrtTensorTypeAndShapeInfo*>(value);
+    const Size rank = api.get<api::GetDimensionsCount, Size>(info);
+    const bool fits = rank == static_cast<Size>(inputs_[i].rank);
+    if (fits && rank > 0) api.call<api::GetDimensions>(info, extents, rank);
+    api.plain<api::ReleaseTensorTypeAndShapeInfo>(info);
+    if (!fits) {
+      throw Failure(ErrorCode::invalid_argument, "fusec: input '" + inputs_[i].name + "' has " + std::to_string(rank) +
+                                                     " axes; the model was compiled for " +
+                                                     std::to_string(inputs_[i].rank));
+    }
+    extents += rank;
+    lane.inputs[i] = const_cast<void*>(api.get<api::GetTensorData, const void*>(value));
+  }
+}
+
+void Compiled::make_outputs(const Api& api, OrtKernelContext* context, Lane& lane) const {
+  if (lane.seen_extents != lane.extents || lane.seen_extents.empty()) {
+    lane.seen_extents.clear();
+    check(fusec_session_output_shapes(lane.session.get(), lane.extents.data(), lane.output_extents.data()));
+    lane.seen_extents = lane.extents;
+  }
+  const int64_t* extents = lane.output_extents.data();
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    const Size rank = static_cast<Size>(outputs_[i].rank);
+    auto* const value = api.get<api::KernelContextGetOutput, OrtValue*>(context, output_places_[i], extents, rank);
+    lane.outputs[i] = api.get<api::GetTensorMutableData, void*>(value);
+    extents += rank;
+  }
+}
+
+void Compiled::run_by_tensors(Lane& lane) const {
+  set_tensors(inputs_, lane.inputs, lane.extents, lane.input_tensors);
+  set_tensors(outputs_, lane.outputs, lane.output_extents, lane.output_tensors);
+  check(fusec_session_run(lane.session.get(), lane.input_tensors.data(), lane.input_tensors.size(),
+                          lane.output_tensors.data(), lane.output_tensors.size()));
+}
+
+void Compiled::run(const Api& api, OrtKernelContext* context) {
+  std::unique_ptr<Lane> lane = take_lane();
+  read_inputs(api, context, *lane);
+  make_outputs(api, context, *lane);
+  if (on_host_) {
+    check(fusec_session_run_raw(lane->session.get(), lane->extents.data(), lane->inputs.data(), lane->outputs.data(),
+                                nullptr));
+  } else {
+    run_by_tensors(*lane);
+  }
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(lane));  // after an error it is not kept
+}
+
+}  // namespace fusec::ort

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/onnxruntime/group.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "bindings/onnxruntime/json.h"
+#include "bindings/onnxruntime/onnx_model.h"
+
+namespace fusec::ort {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+std::optional<fusec_dtype> dtype_of(int element) {
+  switch (element) {
+    case 1:
+      return fusec_dtype{FUSEC_DTYPE_FLOAT, 32, 1};
+    case 2:
+      return fusec_dtype{FUSEC_DTYPE_UINT, 8, 1};
+    case 3:
+      return fusec_dtype{FUSEC_DTYPE_INT, 8, 1};
+    case 4:
+      return fusec_dtype{FUSEC_DTYPE_UINT, 16, 1};
+    case 5:
+      return fusec_dtype{FUSEC_DTYPE_INT, 16, 1};
+    case 6:
+      return fusec_dtype{FUSEC_DTYPE_INT, 32, 1};
+    case 7:
+      return fusec_dtype{FUSEC_DTYPE_INT, 64, 1};
+    case 9:
+      return fusec_dtype{FUSEC_DTYPE_BOOL, 8, 1};
+    case 10:
+      return fusec_dtype{FUSEC_DTYPE_FLOAT, 16, 1};
+    case 11:
+      return fusec_dtype{FUSEC_DTYPE_FLOAT, 64, 1};
+    case 12:
+      return fusec_dtype{FUSEC_DTYPE_UINT, 32, 1};
+    case 13:
+      return fusec_dtype{FUSEC_DTYPE_UINT, 64, 1};
+    case 16:
+      return fusec_dtype{FUSEC_DTYPE_BFLOAT, 16, 1};
+    default:
+      return std::nullopt;
+  }
+}
+
+OptionsHandle options_of(const Graph& graph, const OnnxModel& model, const Settings& settings) {
+  std::vector<std::string> symbols;
+  for (const int input : model.inputs) {
+    const std::vector<std::string>& names = graph.values[at(input)].type.symbols;
+    symbols.insert(symbols.end(), names.begin(), names.end());
+  }
+  return settings.options_for(symbols);
+}
+
+ModelHandle load(const Graph& graph, const OnnxModel& onnx, const fusec_options* options) {
+  std::vector<const char*> names;
+  std::vector<fusec_tensor> tensors;
+  std::vector<std::vector<int64_t>> shapes;
+  shapes.reserve(onnx.constants.size());
+  for (const int index : onnx.constants) {
+    const Value& value = graph.values[at(index)];
+    names.push_back(value.name.c_str());
+    int64_t* const shape = shapes.emplace_back(value.type.dims).data();
+    tensors.push_back({const_cast<std::byte*>(value.data.data()),
+                       {FUSEC_DEVICE_CPU, 0},
+                       static_cast<int32_t>(value.type.dims.size()),
+                       *dtype_of(value.type.element),
+                       shape,
+                       nullptr,
+                       0});
+  }
+  fusec_model* model = nullptr;
+  check(fusec_model_load_onnx_bytes(onnx.bytes.data(), onnx.bytes.size(), names.data(), tensors.data(), names.size(),
+                                    options, &model));
+  return ModelHandle(model);
+}
+
+// Larger constants are known by their address, which ONNX Runtime keeps.
+constexpr std::size_t kHashedBytes = 4096;
+
+}  // namespace
+
+bool has_dtype(int element) { return dtype_of(element).has_value(); }
+
+Group compile_group(const Graph& graph, std::vector<int> nodes, const Settings& settings) {
+  const OnnxModel onnx = write_model(graph, nodes);
+  const OptionsHandle options = options_of(graph, onnx, settings);
+  Group group;
+  group.nodes = std::move(nodes);
+  group.model = load(graph, onnx, options.get());
+  fusec_engine* engine = nullptr;
+  check(fusec_engine_compile(group.model.get(), options.get(), &engine));
+  group.compiled = std::make_unique<Compiled>(EngineHandle(engine), settings.device == "cpu");
+  if (!settings.writes_context) group.model.reset();
+  return group;
+}
+
+std::vector<std::string> unsupported_reasons(const Graph& graph, const std::vector<int>& nodes,
+                                             const Settings& settings) {
+  const OnnxModel onnx = write_model(graph, nodes);
+  const OptionsHandle options = options_of(graph, onnx, settings);
+  char* text = nullptr;
+  check(fusec_onnx_support_json(onnx.bytes.data(), onnx.bytes.size(), options.get(), &text));
+  const TextHandle owner(text);
+  std::vector<std::string> reasons;
+  for (JsonObject& node : read_json_list(text)) reasons.push_back(node["supported"] == "true" ? "" : node["reason"]);
+  if (reasons.size() != nodes.size()) {
+    throw Failure(ErrorCode::ep_fail, "fusec: the provider and libfusec-c are of different versions");
+  }
+  return reasons;
+}
+
+std::string fingerprint(const Graph& graph, const std::vector<int>& nodes) {
+  std::set<std::string> lines;
+  for (const int index : nodes) {
+    const Node& node = graph.nodes[at(index)];
+    std::string line = node.first_output + ' ' + node.domain + ' ' + node.op;
+    for (const int input : node.inputs) {
+      line += ' ';
+      if (input == kAbsent) continue;
+      const Value& value = graph.values[at(input)];
+      line += value.name;
+      if (!value.is_constant) continue;
+      const std::string_view contents(reinterpret_cast<const char*>(value.data.data()), value.data.size());
+      line += '#' + (contents.size() > kHashedBytes ? std::to_string(reinterpret_cast<std::uintptr_t>(contents.data()))
+                                                    : std::to_string(std::hash<std::string_view>()(contents)));
+    }
+    lines.insert(std::move(line));
+  }
+  std::string all;
+  for (const std::string& line : lines) all += line + '\n';
+  return all;
+}
+
+}  // namespace fusec::ort
