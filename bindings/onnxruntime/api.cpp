@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/onnxruntime/api.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 namespace fusec::ort {
 
 Api::Api(const ApiBase& base) {
-  table_ = base.get_api(kApiWithHasShape);
-  if (table_ != nullptr) {
-    version_ = kApiWithHasShape;
-  } else {
-    table_ = base.get_api(kOldestApi);
-  }
+  // "1.23.2". ONNX Runtime writes a line to stderr for a version that it does not have.
+  const std::string release = base.get_version();
+  version_ = static_cast<uint32_t>(
+      std::strtoul(release.c_str() + std::min(release.find('.') + 1, release.size()), nullptr, 10));
+  if (version_ >= kOldestApi) table_ = base.get_api(std::min(version_, kApiVersion));
   if (table_ == nullptr) {
-    throw Failure(ErrorCode::not_implemented,
-                  std::string("fusec needs ONNX Runtime 1.23 or newer; this is ") + base.get_version());
+    throw Failure(ErrorCode::not_implemented, "fusec needs ONNX Runtime 1.23 or newer; this is " + release);
   }
   ep_table_ = plain<api::GetEpApi>();
   if (ep_table_ == nullptr) {

@@ -51,6 +51,7 @@ class Api {
   }
 
   bool tells_unknown_ranks() const { return version_ >= kApiWithHasShape; }
+  bool names_nodes_inside() const { return version_ >= kApiWithNamesInside; }
   // Null if there is no memory.
   OrtStatus* make_status(ErrorCode code, const char* message) const noexcept {
     return plain<api::CreateStatus>(static_cast<int>(code), message);
@@ -67,7 +68,7 @@ class Api {
 
   const void* const* table_ = nullptr;
   const void* const* ep_table_ = nullptr;
-  uint32_t version_ = kOldestApi;
+  uint32_t version_ = 0;  // 23 of release 1.23
 };
 
 // The value of `body`, a function that answers an OrtStatus*, or its exception as an OrtStatus.

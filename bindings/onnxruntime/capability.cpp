@@ -21,7 +21,11 @@ class Search {
     found_.reasons.resize(graph.nodes.size());
   }
 
-  Capability run() {
+  Capability run(const std::string& refused) {
+    if (!refused.empty()) {
+      for (std::size_t n = 0; n < graph_.nodes.size(); ++n) refuse(n, refused);
+      return std::move(found_);
+    }
     choose_readable();
     ask_fusec(wanted_nodes());
     while (compile_all()) {
@@ -91,9 +95,23 @@ class Search {
         refuse(at(nodes[i]), reasons[i]);
         dropped = true;
       }
-    } catch (const Failure& failure) {
-      for (const int node : nodes) refuse(at(node), failure.message);
-      dropped = true;
+    } catch (const Failure&) {  // what is read cannot be an input; compiling tells for which node
+    }
+    return dropped;
+  }
+
+  // Drops nodes of a group that read what other groups make and what cannot be an input.
+  bool drop_unreadable(const std::vector<int>& nodes) {
+    bool dropped = false;
+    std::vector<bool> made(graph_.values.size());
+    for (const int index : nodes) {
+      const Node& node = graph_.nodes[at(index)];
+      std::string reason = unreadable_input(node, made);
+      dropped = dropped || !reason.empty();
+      if (!reason.empty()) refuse(at(index), std::move(reason));
+      for (const int output : node.outputs) {
+        if (output != kAbsent) made[at(output)] = true;
+      }
     }
     return dropped;
   }
@@ -105,17 +123,25 @@ class Search {
     for (std::vector<int>& nodes : find_clusters(graph_, wanted_)) {
       if (std::optional<Group> known = take_known(nodes)) {
         groups.push_back(std::move(*known));
-        continue;
-      }
-      try {
-        groups.push_back(compile_group(graph_, nodes, settings_));
-      } catch (const Failure& failure) {
+      } else if (drop_unreadable(nodes)) {
         dropped = true;
-        if (!ask_fusec(nodes)) refuse(at(find_culprit(nodes)), failure.message);
+      } else {
+        dropped = !compile(nodes, groups) || dropped;
       }
     }
     found_.groups = std::move(groups);
     return dropped;
+  }
+
+  // Answers false where it dropped nodes instead.
+  bool compile(const std::vector<int>& nodes, std::vector<Group>& groups) {
+    try {
+      groups.push_back(compile_group(graph_, nodes, settings_));
+      return true;
+    } catch (const Failure& failure) {
+      if (!ask_fusec(nodes)) refuse(at(find_culprit(nodes)), failure.message);
+      return false;
+    }
   }
 
   std::optional<Group> take_known(const std::vector<int>& nodes) {
@@ -153,8 +179,8 @@ class Search {
 
 }  // namespace
 
-Capability find_capability(const Api& api, const Graph& graph, const Settings& settings) {
-  return Search(api, graph, settings).run();
+Capability find_capability(const Api& api, const Graph& graph, const Settings& settings, const std::string& refused) {
+  return Search(api, graph, settings).run(refused);
 }
 
 void Report::add(const Graph& graph, const Capability& capability) {

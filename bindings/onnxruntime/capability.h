@@ -15,7 +15,8 @@ struct Capability {
   std::vector<std::string> reasons;  // for each node of the graph, why it is left to others; "" where it is not
 };
 
-Capability find_capability(const Api& api, const Graph& graph, const Settings& settings);
+// Where `refused` is a reason, it holds for all nodes.
+Capability find_capability(const Api& api, const Graph& graph, const Settings& settings, const std::string& refused);
 
 // What a session is told: how many nodes were taken, and why others were not.
 class Report {

@@ -39,6 +39,8 @@ constexpr uint32_t kApiVersion = 24;
 // The oldest release with all functions that the provider cannot do without.
 constexpr uint32_t kOldestApi = 23;
 constexpr uint32_t kApiWithHasShape = 24;
+// From here on fused nodes of graphs inside nodes have names of their own.
+constexpr uint32_t kApiWithNamesInside = 25;
 
 enum class ErrorCode : int { fail = 1, invalid_argument = 2, not_implemented = 9, ep_fail = 11 };
 enum class LogLevel : int { verbose, info, warning, error, fatal };
@@ -102,6 +104,7 @@ using GraphGetOnnxIrVersion = Slot_<335, OrtStatus*(const OrtGraph*, int64_t* ou
 using GraphGetNumOperatorSets = Slot_<336, OrtStatus*(const OrtGraph*, Size* out)>;
 using GraphGetOperatorSets =
     Slot_<337, OrtStatus*(const OrtGraph*, const char** domains, int64_t* versions, Size count)>;
+using GraphGetNumInputs = Slot_<338, OrtStatus*(const OrtGraph*, Size* out)>;
 using GraphGetNumNodes = Slot_<344, OrtStatus*(const OrtGraph*, Size* out)>;
 using GraphGetNodes = Slot_<345, OrtStatus*(const OrtGraph*, const OrtNode** nodes, Size count)>;
 using GraphGetParentNode = Slot_<346, OrtStatus*(const OrtGraph*, const OrtNode** out)>;

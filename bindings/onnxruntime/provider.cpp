@@ -78,6 +78,7 @@ class Provider : public OrtEp {
     compile = [](OrtEp* self, const OrtGraph** graphs, const OrtNode** fused, std::size_t count,
                  OrtNodeComputeInfo** infos, OrtNode** contexts) noexcept {
       return of(self).guard([&] {
+        of(self).has_compiled_ = true;
         for (std::size_t i = 0; i < count; ++i) infos[i] = of(self).compile_one(graphs[i], fused[i], &contexts[i]);
         of(self).finish_report();
       });
@@ -104,7 +105,7 @@ class Provider : public OrtEp {
 
   void tell_capability(const OrtGraph* handle, OrtEpGraphSupportInfo* info) {
     const Graph graph = read_graph(api_, handle);
-    Capability capability = find_capability(api_, graph, settings_);
+    Capability capability = find_capability(api_, graph, settings_, refusal_of(graph));
     report_.add(graph, capability);
     const bool claims = !capability.contexts.empty() || !capability.groups.empty();
     for (const int node : capability.contexts) claim(graph, {node}, info);
@@ -117,6 +118,12 @@ class Provider : public OrtEp {
     // graph.
     is_report_due_ = !graph.is_nested;
     if (!claims && !claims_for_error) finish_report();
+  }
+
+  // Why nothing of a graph may be taken, or "".
+  std::string refusal_of(const Graph& graph) const {
+    const bool mixed_up = !api_.names_nodes_inside() && (graph.is_nested || has_compiled_);
+    return mixed_up ? "ONNX Runtime before 1.25 mixes up the names of what is taken in several graphs of a model" : "";
   }
 
   void claim(const Graph& graph, const std::vector<int>& nodes, OrtEpGraphSupportInfo* info) const {
@@ -188,6 +195,7 @@ class Provider : public OrtEp {
   std::map<std::string, Group> ready_;  // compiled, and claimed by the last answers
   Report report_;
   bool is_report_due_ = false;
+  bool has_compiled_ = false;
   std::string last_report_;
 };
 
