@@ -183,12 +183,16 @@ Capability find_capability(const Api& api, const Graph& graph, const Settings& s
   return Search(api, graph, settings).run(refused);
 }
 
+void Report::begin_again() {
+  left_.clear();
+  first_left_.clear();
+}
+
 void Report::add(const Graph& graph, const Capability& capability) {
   groups_ += static_cast<int64_t>(capability.groups.size() + capability.contexts.size());
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     if (node.taken) continue;
-    ++nodes_;
     const std::string& reason = capability.reasons[n];
     if (reason.empty()) {
       ++taken_;
@@ -204,7 +208,9 @@ void Report::add(const Graph& graph, const Capability& capability) {
 
 std::string Report::text() const {
   constexpr std::size_t kMostReasons = 8;
-  std::string text = std::to_string(taken_) + " of " + std::to_string(nodes_) + " nodes run in " +
+  int64_t nodes = taken_;
+  for (const Left& left : left_) nodes += left.count;
+  std::string text = std::to_string(taken_) + " of " + std::to_string(nodes) + " nodes run in " +
                      std::to_string(groups_) + (groups_ == 1 ? " group, " : " groups, ") +
                      std::to_string(compiled_kernels_) + " kernels were compiled";
   for (std::size_t i = 0; i < std::min(left_.size(), kMostReasons); ++i) {

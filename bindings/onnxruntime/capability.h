@@ -21,6 +21,8 @@ Capability find_capability(const Api& api, const Graph& graph, const Settings& s
 // What a session is told: how many nodes were taken, and why others were not.
 class Report {
  public:
+  // ONNX Runtime asks for all graphs again: what was left to others may be taken now.
+  void begin_again();
   void add(const Graph& graph, const Capability& capability);
   void add_compiled_kernels(int64_t count) { compiled_kernels_ += count; }
   bool is_complete() const { return left_.empty(); }
@@ -34,7 +36,7 @@ class Report {
     std::string op, reason, first;
     int64_t count = 0;
   };
-  int64_t nodes_ = 0, taken_ = 0, groups_ = 0, compiled_kernels_ = 0;
+  int64_t taken_ = 0, groups_ = 0, compiled_kernels_ = 0;
   std::vector<Left> left_;
   std::string first_left_;
 };

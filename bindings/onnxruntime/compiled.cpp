@@ -58,15 +58,15 @@ void Compiled::set_places(std::vector<Size> inputs, std::vector<Size> outputs) {
   output_places_ = std::move(outputs);
 }
 
-std::unique_ptr<Compiled::Lane> Compiled::take_lane() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!idle_.empty()) {
-      std::unique_ptr<Lane> lane = std::move(idle_.back());
-      idle_.pop_back();
-      return lane;
-    }
-  }
+std::unique_ptr<Compiled::Lane> Compiled::take_idle() {
+  const std::lock_guard lock(mutex_);
+  if (idle_.empty()) return nullptr;
+  std::unique_ptr<Lane> lane = std::move(idle_.back());
+  idle_.pop_back();
+  return lane;
+}
+
+std::unique_ptr<Compiled::Lane> Compiled::make_lane() const {
   auto lane = std::make_unique<Lane>();
   fusec_session* session = nullptr;
   check(fusec_session_new(engine_.get(), &session));
@@ -76,6 +76,15 @@ std::unique_ptr<Compiled::Lane> Compiled::take_lane() {
   lane->inputs.resize(inputs_.size());
   lane->outputs.resize(outputs_.size());
   return lane;
+}
+
+// ONNX Runtime promises that weights stay where they were shown.
+void Compiled::check_fixed(const Api& api, const OrtKernelContext* context) const {
+  for (const Fixed& fixed : fixed_) {
+    const auto* const value = api.get<api::KernelContextGetInput, const OrtValue*>(context, fixed.place);
+    if (value != nullptr && api.get<api::GetTensorData, const void*>(value) == fixed.data) continue;
+    throw Failure(ErrorCode::ep_fail, "fusec: ONNX Runtime moved a weight after it was compiled");
+  }
 }
 
 void Compiled::read_inputs(const Api& api, const OrtKernelContext* context, Lane& lane) const {
@@ -121,7 +130,11 @@ void Compiled::run_by_tensors(Lane& lane) const {
 }
 
 void Compiled::run(const Api& api, OrtKernelContext* context) {
-  std::unique_ptr<Lane> lane = take_lane();
+  std::unique_ptr<Lane> lane = take_idle();
+  if (lane == nullptr) {
+    check_fixed(api, context);
+    lane = make_lane();
+  }
   read_inputs(api, context, *lane);
   make_outputs(api, context, *lane);
   if (on_host_) {

@@ -30,6 +30,13 @@ class Compiled {
   // Which input or output of ONNX Runtime's fused node each of ours is. Without a call: the same.
   void set_places(std::vector<Size> inputs, std::vector<Size> outputs);
 
+  // An input of the fused node whose contents the engine has by this address.
+  struct Fixed {
+    Size place = 0;
+    const void* data = nullptr;
+  };
+  void set_fixed(std::vector<Fixed> fixed) { fixed_ = std::move(fixed); }
+
   // Runs on the tensors of ONNX Runtime, where they lie. Threads may run at once.
   void run(const Api& api, OrtKernelContext* context);
 
@@ -41,7 +48,9 @@ class Compiled {
     std::vector<void*> inputs, outputs;
     std::vector<fusec_tensor> input_tensors, output_tensors;
   };
-  std::unique_ptr<Lane> take_lane();
+  std::unique_ptr<Lane> take_idle();
+  std::unique_ptr<Lane> make_lane() const;
+  void check_fixed(const Api& api, const OrtKernelContext* context) const;
   void read_inputs(const Api& api, const OrtKernelContext* context, Lane& lane) const;
   void make_outputs(const Api& api, OrtKernelContext* context, Lane& lane) const;
   void run_by_tensors(Lane& lane) const;
@@ -50,6 +59,7 @@ class Compiled {
   bool on_host_;  // the engine computes where ONNX Runtime's tensors lie
   std::vector<Port> inputs_, outputs_;
   std::vector<Size> input_places_, output_places_;
+  std::vector<Fixed> fixed_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Lane>> idle_;
 };

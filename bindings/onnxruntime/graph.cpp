@@ -149,7 +149,7 @@ Graph read_graph(const Api& api, const OrtGraph* handle) {
   graph.model_path = path == nullptr ? "" : path;
   // 1.23 does not know the parent yet when it asks for the branches of an If, which have no inputs.
   graph.is_nested = api.get<api::GraphGetParentNode, const OrtNode*>(handle) != nullptr ||
-                    api.get<api::GraphGetNumInputs, Size>(handle) == 0;
+                    (!api.names_nodes_inside() && api.get<api::GraphGetNumInputs, Size>(handle) == 0);
 
   std::vector<const char*> domains(api.get<api::GraphGetNumOperatorSets, Size>(handle));
   std::vector<int64_t> versions(domains.size());

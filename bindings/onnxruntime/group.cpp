@@ -57,26 +57,30 @@ OptionsHandle options_of(const Graph& graph, const OnnxModel& model, const Setti
   return settings.options_for(symbols);
 }
 
+// The weights stay in ONNX Runtime's memory, which outlives the engine.
 ModelHandle load(const Graph& graph, const OnnxModel& onnx, const fusec_options* options) {
   std::vector<const char*> names;
-  std::vector<fusec_tensor> tensors;
+  std::vector<fusec_managed_tensor> tensors;
+  std::vector<fusec_managed_tensor*> pointers;
   std::vector<std::vector<int64_t>> shapes;
+  tensors.reserve(onnx.constants.size());
   shapes.reserve(onnx.constants.size());
   for (const int index : onnx.constants) {
     const Value& value = graph.values[at(index)];
     names.push_back(value.name.c_str());
-    int64_t* const shape = shapes.emplace_back(value.type.dims).data();
-    tensors.push_back({const_cast<std::byte*>(value.data.data()),
-                       {FUSEC_DEVICE_CPU, 0},
-                       static_cast<int32_t>(value.type.dims.size()),
-                       *dtype_of(value.type.element),
-                       shape,
-                       nullptr,
-                       0});
+    fusec_managed_tensor& managed = tensors.emplace_back();
+    managed.version = {1, 0};
+    fusec_tensor& tensor = managed.tensor;
+    tensor.data = const_cast<std::byte*>(value.data.data());
+    tensor.device = {FUSEC_DEVICE_CPU, 0};
+    tensor.ndim = static_cast<int32_t>(value.type.dims.size());
+    tensor.dtype = *dtype_of(value.type.element);
+    tensor.shape = shapes.emplace_back(value.type.dims).data();
+    pointers.push_back(&managed);
   }
   fusec_model* model = nullptr;
-  check(fusec_model_load_onnx_bytes(onnx.bytes.data(), onnx.bytes.size(), names.data(), tensors.data(), names.size(),
-                                    options, &model));
+  check(fusec_model_load_onnx_managed(onnx.bytes.data(), onnx.bytes.size(), names.data(), pointers.data(), names.size(),
+                                      options, &model));
   return ModelHandle(model);
 }
 
@@ -97,6 +101,10 @@ Group compile_group(const Graph& graph, std::vector<int> nodes, const Settings& 
   check(fusec_engine_compile(group.model.get(), options.get(), &engine));
   group.compiled = std::make_unique<Compiled>(EngineHandle(engine), settings.device == "cpu");
   if (!settings.writes_context) group.model.reset();
+  for (const int index : onnx.constants) {
+    const Value& value = graph.values[at(index)];
+    group.weights.push_back({value.name, value.data.data()});
+  }
   return group;
 }
 

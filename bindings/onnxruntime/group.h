@@ -12,10 +12,17 @@
 
 namespace fusec::ort {
 
+// A constant that the engine reads where ONNX Runtime has it.
+struct Weight {
+  std::string name;
+  const void* data = nullptr;
+};
+
 // Some nodes of a graph and what they became.
 struct Group {
   std::vector<int> nodes;
   std::unique_ptr<Compiled> compiled;
+  std::vector<Weight> weights;
   ModelHandle model;  // kept for packages where the session writes an EPContext model
 };
 

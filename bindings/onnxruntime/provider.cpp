@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "bindings/onnxruntime/capability.h"
 #include "bindings/onnxruntime/context.h"
@@ -53,6 +54,16 @@ std::vector<Size> places_of(const std::vector<std::string>& wanted, const std::v
     places.push_back(static_cast<Size>(place - names.begin()));
   }
   return places;
+}
+
+std::vector<Compiled::Fixed> places_of(const std::vector<Weight>& weights, const std::vector<std::string>& names) {
+  std::vector<Compiled::Fixed> fixed;
+  for (const Weight& weight : weights) {
+    const auto place = std::find(names.begin(), names.end(), weight.name);
+    if (place == names.end()) throw Failure(ErrorCode::ep_fail, "fusec: the fused node lacks '" + weight.name + "'");
+    fixed.push_back({static_cast<Size>(place - names.begin()), weight.data});
+  }
+  return fixed;
 }
 
 std::vector<std::string> names_of(const std::vector<Port>& ports) {
@@ -106,6 +117,7 @@ class Provider : public OrtEp {
   void tell_capability(const OrtGraph* handle, OrtEpGraphSupportInfo* info) {
     const Graph graph = read_graph(api_, handle);
     Capability capability = find_capability(api_, graph, settings_, refusal_of(graph));
+    if (std::exchange(is_reported_, false)) report_.begin_again();
     report_.add(graph, capability);
     const bool claims = !capability.contexts.empty() || !capability.groups.empty();
     for (const int node : capability.contexts) claim(graph, {node}, info);
@@ -129,7 +141,7 @@ class Provider : public OrtEp {
   void claim(const Graph& graph, const std::vector<int>& nodes, OrtEpGraphSupportInfo* info) const {
     std::vector<const OrtNode*> handles;
     for (const int node : nodes) handles.push_back(graph.nodes[at(node)].handle);
-    const OrtNodeFusionOptions fusion = {kApiVersion, true};
+    const OrtNodeFusionOptions fusion = {kApiVersion, false};  // weights stay where they are
     api_.call_ep<ep_api::AddNodesToFuse>(info, handles.data(), handles.size(), &fusion);
   }
 
@@ -159,6 +171,7 @@ class Provider : public OrtEp {
     Group group = take_ready(graph);
     group.compiled->set_places(places_of(names_of(group.compiled->inputs()), input_names(api_, fused)),
                                places_of(names_of(group.compiled->outputs()), output_names(api_, fused)));
+    group.compiled->set_fixed(places_of(group.weights, input_names(api_, fused)));
     if (settings_.writes_context) {
       *context = write_context(api_, graph, group, api_.get<api::NodeGetName, const char*>(fused), settings_);
     }
@@ -179,14 +192,13 @@ class Provider : public OrtEp {
     return new ComputeInfo(api_, std::move(compiled));
   }
 
-  // One line per session, and one more where ONNX Runtime takes functions apart and asks again.
+  // One line per session, and another where ONNX Runtime puts bodies of functions in their place and asks again.
   void finish_report() {
     if (!is_report_due_) return;
     is_report_due_ = false;
     const std::string text = "fusec: " + report_.text();
-    if (text != last_report_) api_.log(logger_, report_.is_complete() ? LogLevel::info : LogLevel::warning, text);
-    last_report_ = text;
-    report_ = {};
+    api_.log(logger_, report_.is_complete() ? LogLevel::info : LogLevel::warning, text);
+    is_reported_ = true;
   }
 
   const Api& api_;
@@ -196,7 +208,7 @@ class Provider : public OrtEp {
   Report report_;
   bool is_report_due_ = false;
   bool has_compiled_ = false;
-  std::string last_report_;
+  bool is_reported_ = false;
 };
 
 }  // namespace

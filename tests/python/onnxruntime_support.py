@@ -91,12 +91,13 @@ def session_options(entries=None, severity=1, **options):
 
 
 def open_session(model, entries=None, **options):
-    """A session with the provider, and its Report."""
+    """A session with the provider, and its last Report: there is a second one where ONNX Runtime puts the bodies of functions in their
+    place, and none where it computed the whole model."""
     with Stderr() as stderr:
-        session = ort.InferenceSession(as_source(model), session_options(entries, **options))
+        session = ort.InferenceSession(as_source(model), session_options(entries, **options), enable_fallback=0)
     lines = stderr.reports()
-    assert len(lines) == 1, (lines, stderr.text)
-    return session, Report(lines[0])
+    assert len(lines) <= 2, (lines, stderr.text)
+    return session, Report(lines[-1] if lines else "0 of 0 nodes run in 0 groups, 0 kernels were compiled")
 
 
 def open_reference(model):
