@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "bindings/onnxruntime/attributes.h"
-#include "bindings/onnxruntime/clusters.h"
 #include "bindings/onnxruntime/context.h"
+#include "bindings/onnxruntime/pieces.h"
 
 namespace fusec::ort {
 namespace {
@@ -100,7 +100,7 @@ class Search {
     return dropped;
   }
 
-  // Drops nodes of a group that read what other groups make and what cannot be an input.
+  // Drops nodes of a piece that read what other pieces make and what cannot be an input.
   bool drop_unreadable(const std::vector<int>& nodes) {
     bool dropped = false;
     std::vector<bool> made(graph_.values.size());
@@ -116,27 +116,27 @@ class Search {
     return dropped;
   }
 
-  // Answers whether groups have to be formed anew, because nodes were dropped.
+  // Answers whether pieces have to be formed anew, because nodes were dropped.
   bool compile_all() {
     bool dropped = false;
-    std::vector<Group> groups;
-    for (std::vector<int>& nodes : find_clusters(graph_, wanted_)) {
-      if (std::optional<Group> known = take_known(nodes)) {
-        groups.push_back(std::move(*known));
+    std::vector<Piece> pieces;
+    for (std::vector<int>& nodes : find_pieces(graph_, wanted_)) {
+      if (std::optional<Piece> known = take_known(nodes)) {
+        pieces.push_back(std::move(*known));
       } else if (drop_unreadable(nodes)) {
         dropped = true;
       } else {
-        dropped = !compile(nodes, groups) || dropped;
+        dropped = !compile(nodes, pieces) || dropped;
       }
     }
-    found_.groups = std::move(groups);
+    found_.pieces = std::move(pieces);
     return dropped;
   }
 
   // Answers false where it dropped nodes instead.
-  bool compile(const std::vector<int>& nodes, std::vector<Group>& groups) {
+  bool compile(const std::vector<int>& nodes, std::vector<Piece>& pieces) {
     try {
-      groups.push_back(compile_group(graph_, nodes, settings_));
+      pieces.push_back(compile_piece(graph_, nodes, settings_));
       return true;
     } catch (const Failure& failure) {
       if (!ask_fusec(nodes)) refuse(at(find_culprit(nodes)), failure.message);
@@ -144,14 +144,14 @@ class Search {
     }
   }
 
-  std::optional<Group> take_known(const std::vector<int>& nodes) {
-    const auto known = std::find_if(found_.groups.begin(), found_.groups.end(),
-                                    [&](const Group& group) { return group.nodes == nodes && group.compiled; });
-    if (known == found_.groups.end()) return std::nullopt;
+  std::optional<Piece> take_known(const std::vector<int>& nodes) {
+    const auto known = std::find_if(found_.pieces.begin(), found_.pieces.end(),
+                                    [&](const Piece& piece) { return piece.nodes == nodes && piece.compiled; });
+    if (known == found_.pieces.end()) return std::nullopt;
     return std::move(*known);
   }
 
-  // The node with which the group cannot be compiled any more, as its nodes are added one by one.
+  // The node with which the piece cannot be compiled any more, as its nodes are added one by one.
   int find_culprit(const std::vector<int>& nodes) const {
     std::size_t good = 0, bad = nodes.size();
     while (good + 1 < bad) {
@@ -163,7 +163,7 @@ class Search {
 
   bool compiles(const std::vector<int>& nodes) const {
     try {
-      compile_group(graph_, nodes, settings_);
+      compile_piece(graph_, nodes, settings_);
       return true;
     } catch (const Failure&) {
       return false;
@@ -189,7 +189,7 @@ void Report::begin_again() {
 }
 
 void Report::add(const Graph& graph, const Capability& capability) {
-  groups_ += static_cast<int64_t>(capability.groups.size() + capability.contexts.size());
+  pieces_ += static_cast<int64_t>(capability.pieces.size() + capability.contexts.size());
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     if (node.taken) continue;
@@ -207,18 +207,18 @@ void Report::add(const Graph& graph, const Capability& capability) {
 }
 
 std::string Report::text() const {
-  constexpr std::size_t kMostReasons = 8;
+  constexpr std::size_t kMaxReasons = 8;
   int64_t nodes = taken_;
   for (const Left& left : left_) nodes += left.count;
   std::string text = std::to_string(taken_) + " of " + std::to_string(nodes) + " nodes run in " +
-                     std::to_string(groups_) + (groups_ == 1 ? " group, " : " groups, ") +
+                     std::to_string(pieces_) + (pieces_ == 1 ? " piece, " : " pieces, ") +
                      std::to_string(compiled_kernels_) + " kernels were compiled";
-  for (std::size_t i = 0; i < std::min(left_.size(), kMostReasons); ++i) {
+  for (std::size_t i = 0; i < std::min(left_.size(), kMaxReasons); ++i) {
     const Left& left = left_[i];
     text += (i == 0 ? "; left to others: " : "; ") + std::to_string(left.count) + " x " + left.op + ", first '" +
             left.first + "': " + left.reason;
   }
-  if (left_.size() > kMostReasons) text += "; and " + std::to_string(left_.size() - kMostReasons) + " more reasons";
+  if (left_.size() > kMaxReasons) text += "; and " + std::to_string(left_.size() - kMaxReasons) + " more reasons";
   return text;
 }
 

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "bindings/onnxruntime/group.h"
+#include "bindings/onnxruntime/piece.h"
 
 namespace fusec::ort {
 
 struct Capability {
-  std::vector<Group> groups;
+  std::vector<Piece> pieces;
   std::vector<int> contexts;         // EPContext nodes that hold packages of fusec
   std::vector<std::string> reasons;  // for each node of the graph, why it is left to others; "" where it is not
 };
@@ -26,7 +26,7 @@ class Report {
   void add(const Graph& graph, const Capability& capability);
   void add_compiled_kernels(int64_t count) { compiled_kernels_ += count; }
   bool is_complete() const { return left_.empty(); }
-  // "12 of 14 nodes run in 2 groups, 3 kernels were compiled; left to others: 2 x Sin (no rule for it), first 'a'".
+  // "12 of 14 nodes run in 2 pieces, 3 kernels were compiled; left to others: 2 x Sin (no rule for it), first 'a'".
   std::string text() const;
   // Of the nodes that are left to others: "'a' (Sin): no rule for it".
   std::string first_left() const { return first_left_; }
@@ -36,7 +36,7 @@ class Report {
     std::string op, reason, first;
     int64_t count = 0;
   };
-  int64_t taken_ = 0, groups_ = 0, compiled_kernels_ = 0;
+  int64_t taken_ = 0, pieces_ = 0, compiled_kernels_ = 0;
   std::vector<Left> left_;
   std::string first_left_;
 };

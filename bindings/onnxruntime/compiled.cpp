@@ -58,24 +58,24 @@ void Compiled::set_places(std::vector<Size> inputs, std::vector<Size> outputs) {
   output_places_ = std::move(outputs);
 }
 
-std::unique_ptr<Compiled::Lane> Compiled::take_idle() {
+std::unique_ptr<Compiled::RunState> Compiled::take_idle() {
   const std::lock_guard lock(mutex_);
   if (idle_.empty()) return nullptr;
-  std::unique_ptr<Lane> lane = std::move(idle_.back());
+  std::unique_ptr<RunState> state = std::move(idle_.back());
   idle_.pop_back();
-  return lane;
+  return state;
 }
 
-std::unique_ptr<Compiled::Lane> Compiled::make_lane() const {
-  auto lane = std::make_unique<Lane>();
+std::unique_ptr<Compiled::RunState> Compiled::make_state() const {
+  auto state = std::make_unique<RunState>();
   fusec_session* session = nullptr;
   check(fusec_session_new(engine_.get(), &session));
-  lane->session.reset(session);
-  lane->extents.resize(total_rank(inputs_));
-  lane->output_extents.resize(total_rank(outputs_));
-  lane->inputs.resize(inputs_.size());
-  lane->outputs.resize(outputs_.size());
-  return lane;
+  state->session.reset(session);
+  state->extents.resize(total_rank(inputs_));
+  state->output_extents.resize(total_rank(outputs_));
+  state->inputs.resize(inputs_.size());
+  state->outputs.resize(outputs_.size());
+  return state;
 }
 
 // ONNX Runtime promises that weights stay where they were shown.
@@ -87,8 +87,8 @@ void Compiled::check_fixed(const Api& api, const OrtKernelContext* context) cons
   }
 }
 
-void Compiled::read_inputs(const Api& api, const OrtKernelContext* context, Lane& lane) const {
-  int64_t* extents = lane.extents.data();
+void Compiled::read_inputs(const Api& api, const OrtKernelContext* context, RunState& state) const {
+  int64_t* extents = state.extents.data();
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const auto* const value = api.get<api::KernelContextGetInput, const OrtValue*>(context, input_places_[i]);
     if (value == nullptr) throw Failure(ErrorCode::ep_fail, "fusec: input '" + inputs_[i].name + "' is missing");
@@ -103,48 +103,48 @@ void Compiled::read_inputs(const Api& api, const OrtKernelContext* context, Lane
                                                      std::to_string(inputs_[i].rank));
     }
     extents += rank;
-    lane.inputs[i] = const_cast<void*>(api.get<api::GetTensorData, const void*>(value));
+    state.inputs[i] = const_cast<void*>(api.get<api::GetTensorData, const void*>(value));
   }
 }
 
-void Compiled::make_outputs(const Api& api, OrtKernelContext* context, Lane& lane) const {
-  if (lane.seen_extents != lane.extents || lane.seen_extents.empty()) {
-    lane.seen_extents.clear();
-    check(fusec_session_output_shapes(lane.session.get(), lane.extents.data(), lane.output_extents.data()));
-    lane.seen_extents = lane.extents;
+void Compiled::make_outputs(const Api& api, OrtKernelContext* context, RunState& state) const {
+  if (state.seen_extents != state.extents || state.seen_extents.empty()) {
+    state.seen_extents.clear();
+    check(fusec_session_output_shapes(state.session.get(), state.extents.data(), state.output_extents.data()));
+    state.seen_extents = state.extents;
   }
-  const int64_t* extents = lane.output_extents.data();
+  const int64_t* extents = state.output_extents.data();
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const Size rank = static_cast<Size>(outputs_[i].rank);
     auto* const value = api.get<api::KernelContextGetOutput, OrtValue*>(context, output_places_[i], extents, rank);
-    lane.outputs[i] = api.get<api::GetTensorMutableData, void*>(value);
+    state.outputs[i] = api.get<api::GetTensorMutableData, void*>(value);
     extents += rank;
   }
 }
 
-void Compiled::run_by_tensors(Lane& lane) const {
-  set_tensors(inputs_, lane.inputs, lane.extents, lane.input_tensors);
-  set_tensors(outputs_, lane.outputs, lane.output_extents, lane.output_tensors);
-  check(fusec_session_run(lane.session.get(), lane.input_tensors.data(), lane.input_tensors.size(),
-                          lane.output_tensors.data(), lane.output_tensors.size()));
+void Compiled::run_by_tensors(RunState& state) const {
+  set_tensors(inputs_, state.inputs, state.extents, state.input_tensors);
+  set_tensors(outputs_, state.outputs, state.output_extents, state.output_tensors);
+  check(fusec_session_run(state.session.get(), state.input_tensors.data(), state.input_tensors.size(),
+                          state.output_tensors.data(), state.output_tensors.size()));
 }
 
 void Compiled::run(const Api& api, OrtKernelContext* context) {
-  std::unique_ptr<Lane> lane = take_idle();
-  if (lane == nullptr) {
+  std::unique_ptr<RunState> state = take_idle();
+  if (state == nullptr) {
     check_fixed(api, context);
-    lane = make_lane();
+    state = make_state();
   }
-  read_inputs(api, context, *lane);
-  make_outputs(api, context, *lane);
+  read_inputs(api, context, *state);
+  make_outputs(api, context, *state);
   if (on_host_) {
-    check(fusec_session_run_raw(lane->session.get(), lane->extents.data(), lane->inputs.data(), lane->outputs.data(),
-                                nullptr));
+    check(fusec_session_run_raw(state->session.get(), state->extents.data(), state->inputs.data(),
+                                state->outputs.data(), nullptr));
   } else {
-    run_by_tensors(*lane);
+    run_by_tensors(*state);
   }
   const std::lock_guard lock(mutex_);
-  idle_.push_back(std::move(lane));  // after an error it is not kept
+  idle_.push_back(std::move(state));  // after an error it is not kept
 }
 
 }  // namespace fusec::ort

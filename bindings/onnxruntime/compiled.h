@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A compiled group of nodes: what ONNX Runtime calls to run it.
+// A compiled piece of nodes: what ONNX Runtime calls to run it.
 #pragma once
 
 #include <memory>
@@ -42,18 +42,18 @@ class Compiled {
 
  private:
   // What one run at a time uses; later runs of the same shapes allocate nothing of ours.
-  struct Lane {
+  struct RunState {
     SessionHandle session;
     std::vector<int64_t> extents, seen_extents, output_extents;
     std::vector<void*> inputs, outputs;
     std::vector<fusec_tensor> input_tensors, output_tensors;
   };
-  std::unique_ptr<Lane> take_idle();
-  std::unique_ptr<Lane> make_lane() const;
+  std::unique_ptr<RunState> take_idle();
+  std::unique_ptr<RunState> make_state() const;
   void check_fixed(const Api& api, const OrtKernelContext* context) const;
-  void read_inputs(const Api& api, const OrtKernelContext* context, Lane& lane) const;
-  void make_outputs(const Api& api, OrtKernelContext* context, Lane& lane) const;
-  void run_by_tensors(Lane& lane) const;
+  void read_inputs(const Api& api, const OrtKernelContext* context, RunState& state) const;
+  void make_outputs(const Api& api, OrtKernelContext* context, RunState& state) const;
+  void run_by_tensors(RunState& state) const;
 
   EngineHandle engine_;
   bool on_host_;  // the engine computes where ONNX Runtime's tensors lie
@@ -61,7 +61,7 @@ class Compiled {
   std::vector<Size> input_places_, output_places_;
   std::vector<Fixed> fixed_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Lane>> idle_;
+  std::vector<std::unique_ptr<RunState>> idle_;
 };
 
 }  // namespace fusec::ort

@@ -85,8 +85,12 @@ std::unique_ptr<Compiled> load_context(const Api& api, const Graph& graph, const
   return std::make_unique<Compiled>(EngineHandle(engine), settings.device == "cpu");
 }
 
-OrtNode* write_context(const Api& api, const Graph& graph, const Group& group, const std::string& name,
+OrtNode* write_context(const Api& api, const Graph& graph, const Piece& piece, const std::string& name,
                        const Settings& settings) {
+  if (settings.device != "cpu") {
+    throw Failure(ErrorCode::not_implemented,
+                  "fusec: ep.context_enable writes packages for CPUs alone, and device is '" + settings.device + "'");
+  }
   const char* const target = "cpu:native";
   const OptionsHandle options = settings.options_for({});
   Attributes attributes(api);
@@ -98,16 +102,16 @@ OrtNode* write_context(const Api& api, const Graph& graph, const Group& group, c
   if (settings.embeds_context) {
     void* bytes = nullptr;
     std::size_t size = 0;
-    check(fusec_compile_package_bytes(group.model.get(), &target, 1, options.get(), &bytes, &size));
+    check(fusec_compile_package_bytes(piece.model.get(), &target, 1, options.get(), &bytes, &size));
     const BytesHandle owner(bytes);
     attributes.add("ep_cache_context", std::string_view(static_cast<const char*>(bytes), size));
   } else {
     const std::string path = package_path(graph, name, settings);
-    check(fusec_compile_package(group.model.get(), &target, 1, path.c_str(), options.get()));
+    check(fusec_compile_package(piece.model.get(), &target, 1, path.c_str(), options.get()));
     attributes.add("ep_cache_context", std::string_view(path).substr(folder_of(path).size()));
   }
-  const std::vector<const char*> inputs = names_of(group.compiled->inputs());
-  const std::vector<const char*> outputs = names_of(group.compiled->outputs());
+  const std::vector<const char*> inputs = names_of(piece.compiled->inputs());
+  const std::vector<const char*> outputs = names_of(piece.compiled->outputs());
   OrtNode* node = nullptr;
   api.call_editor<editor_api::CreateNode>(kOp, kDomain, name.c_str(), inputs.data(), inputs.size(), outputs.data(),
                                           outputs.size(), attributes.all().data(), attributes.all().size(), &node);

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "bindings/onnxruntime/group.h"
+#include "bindings/onnxruntime/piece.h"
 
 namespace fusec::ort {
 
@@ -15,9 +15,9 @@ bool is_context_node(const Node& node);
 // "trust" or "verify-key" alone, and one beside it also if nobody but the user or root could have written it.
 std::unique_ptr<Compiled> load_context(const Api& api, const Graph& graph, const Node& node, const Settings& settings);
 
-// The node for a group, which ONNX Runtime puts in the place of the fused node `name`. Writes the package beside the
+// The node for a piece, which ONNX Runtime puts in the place of the fused node `name`. Writes the package beside the
 // model unless it goes inside.
-OrtNode* write_context(const Api& api, const Graph& graph, const Group& group, const std::string& name,
+OrtNode* write_context(const Api& api, const Graph& graph, const Piece& piece, const std::string& name,
                        const Settings& settings);
 
 }  // namespace fusec::ort

@@ -76,7 +76,6 @@ using GetDimensionsCount = Slot_<61, OrtStatus*(const OrtTensorTypeAndShapeInfo*
 using GetDimensions = Slot_<62, OrtStatus*(const OrtTensorTypeAndShapeInfo*, int64_t* dims, Size count)>;
 using GetSymbolicDimensions = Slot_<63, OrtStatus*(const OrtTensorTypeAndShapeInfo*, const char** names, Size count)>;
 using GetTensorTypeAndShape = Slot_<65, OrtStatus*(const OrtValue*, OrtTensorTypeAndShapeInfo** out)>;
-using KernelContextGetInputCount = Slot_<88, OrtStatus*(const OrtKernelContext*, Size* out)>;
 using KernelContextGetInput = Slot_<90, OrtStatus*(const OrtKernelContext*, Size index, const OrtValue** out)>;
 using KernelContextGetOutput =
     Slot_<91, OrtStatus*(OrtKernelContext*, Size index, const int64_t* dims, Size count, OrtValue** out)>;

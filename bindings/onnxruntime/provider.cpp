@@ -119,11 +119,11 @@ class Provider : public OrtEp {
     Capability capability = find_capability(api_, graph, settings_, refusal_of(graph));
     if (std::exchange(is_reported_, false)) report_.begin_again();
     report_.add(graph, capability);
-    const bool claims = !capability.contexts.empty() || !capability.groups.empty();
+    const bool claims = !capability.contexts.empty() || !capability.pieces.empty();
     for (const int node : capability.contexts) claim(graph, {node}, info);
-    for (Group& group : capability.groups) {
-      claim(graph, group.nodes, info);
-      ready_[fingerprint(graph, group.nodes)] = std::move(group);
+    for (Piece& piece : capability.pieces) {
+      claim(graph, piece.nodes, info);
+      ready_[fingerprint(graph, piece.nodes)] = std::move(piece);
     }
     const bool claims_for_error = !claims && settings_.strict && claim_for_error(graph, info);
     // ONNX Runtime asks for the graphs inside nodes first, and compiles what was claimed before it asks for the next
@@ -168,23 +168,23 @@ class Provider : public OrtEp {
                          places_of(output_names(api_, graph.nodes[0].handle), output_names(api_, fused)));
       return finish(std::move(loaded));
     }
-    Group group = take_ready(graph);
-    group.compiled->set_places(places_of(names_of(group.compiled->inputs()), input_names(api_, fused)),
-                               places_of(names_of(group.compiled->outputs()), output_names(api_, fused)));
-    group.compiled->set_fixed(places_of(group.weights, input_names(api_, fused)));
+    Piece piece = take_ready(graph);
+    piece.compiled->set_places(places_of(names_of(piece.compiled->inputs()), input_names(api_, fused)),
+                               places_of(names_of(piece.compiled->outputs()), output_names(api_, fused)));
+    piece.compiled->set_fixed(places_of(piece.weights, input_names(api_, fused)));
     if (settings_.writes_context) {
-      *context = write_context(api_, graph, group, api_.get<api::NodeGetName, const char*>(fused), settings_);
+      *context = write_context(api_, graph, piece, api_.get<api::NodeGetName, const char*>(fused), settings_);
     }
-    return finish(std::move(group.compiled));
+    return finish(std::move(piece.compiled));
   }
 
-  Group take_ready(const Graph& graph) {
+  Piece take_ready(const Graph& graph) {
     const std::vector<int> nodes = all_nodes(graph);
     const auto ready = ready_.find(fingerprint(graph, nodes));
-    if (ready == ready_.end()) return compile_group(graph, nodes, settings_);
-    Group group = std::move(ready->second);
+    if (ready == ready_.end()) return compile_piece(graph, nodes, settings_);
+    Piece piece = std::move(ready->second);
     ready_.erase(ready);
-    return group;
+    return piece;
   }
 
   OrtNodeComputeInfo* finish(std::unique_ptr<Compiled> compiled) {
@@ -204,7 +204,7 @@ class Provider : public OrtEp {
   const Api& api_;
   const OrtLogger* logger_;
   Settings settings_;
-  std::map<std::string, Group> ready_;  // compiled, and claimed by the last answers
+  std::map<std::string, Piece> ready_;  // compiled, and claimed by the last answers
   Report report_;
   bool is_report_due_ = false;
   bool has_compiled_ = false;

@@ -57,8 +57,8 @@ class Report:
 
     def __init__(self, line):
         self.line = line
-        numbers = re.match(r"(\d+) of (\d+) nodes run in (\d+) groups?, (\d+) kernels were compiled", line)
-        self.taken, self.nodes, self.groups, self.kernels = (int(number) for number in numbers.groups())
+        numbers = re.match(r"(\d+) of (\d+) nodes run in (\d+) pieces?, (\d+) kernels were compiled", line)
+        self.taken, self.nodes, self.pieces, self.kernels = (int(number) for number in numbers.groups())
 
 
 def make_model(nodes, inputs, outputs, weights=None, opset=OPSET, domains=()):
@@ -97,12 +97,13 @@ def open_session(model, entries=None, **options):
         session = ort.InferenceSession(as_source(model), session_options(entries, **options), enable_fallback=0)
     lines = stderr.reports()
     assert len(lines) <= 2, (lines, stderr.text)
-    return session, Report(lines[-1] if lines else "0 of 0 nodes run in 0 groups, 0 kernels were compiled")
+    return session, Report(lines[-1] if lines else "0 of 0 nodes run in 0 pieces, 0 kernels were compiled")
 
 
-def open_reference(model):
+def open_reference(model, threads=0):
     settings = ort.SessionOptions()
     settings.log_severity_level = 3
+    settings.intra_op_num_threads = threads
     return ort.InferenceSession(as_source(model), settings, providers=["CPUExecutionProvider"])
 
 

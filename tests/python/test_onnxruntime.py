@@ -3,6 +3,7 @@
 import gc
 import os
 import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -11,7 +12,7 @@ from onnxruntime_support import (BOOL, F32, I64, TensorProto, assigned, differen
                                  open_session, ort, provider, session_options)
 
 import onnx
-from support import TestCase
+from support import ROOT, TestCase, programs, run_python
 
 LACKING = "Det"  # an op that fusec lacks
 
@@ -58,28 +59,28 @@ class Taking(OrtCase):
 
     def test_whole_model(self):
         _, report = self.check(mlp(), *({"x": floats(n, 64)} for n in (1, 2, 7)), strict=1)
-        self.assertEqual((report.taken, report.nodes, report.groups), (3, 3, 1))  # ONNX Runtime made a Gemm
+        self.assertEqual((report.taken, report.nodes, report.pieces), (3, 3, 1))  # ONNX Runtime made a Gemm
 
     def test_rest_is_left_to_others(self):
         _, report = self.check(split_model(), {"x": floats(2, 8)}, {"x": floats(5, 8)})
-        self.assertEqual((report.taken, report.nodes, report.groups), (5, 6, 2))
+        self.assertEqual((report.taken, report.nodes, report.pieces), (5, 6, 2))
         self.assertIn("left to others: 1 x Det, first 'n_d': no rule for it", report.line)
 
-    def test_groups_are_convex(self):
-        # Det leads from the first group to the last node; two chains must not end up in one group with it.
+    def test_pieces_are_convex(self):
+        # Det leads from the first piece to the last node; two chains must not end up in one piece with it.
         model = make_model([node("Exp", "x", "a"), node("Det", "a", "d"), node("Mul", "a d", "b"), node("Relu", "b", "c"),
                             node("Det", "c", "e"), node("Sub", "b e", "f"), node("Add", "a f", "g"), node("Neg", "x", "h"),
                             node("Add", "g h", "y")], [("x", F32, [3, 3, 3])], [("y", F32, None)])
         _, report = self.check(model, {"x": floats(3, 3, 3)})
-        self.assertEqual((report.taken, report.groups), (7, 3))
+        self.assertEqual((report.taken, report.pieces), (7, 3))
 
     def test_shapes_go_to_their_users(self):
-        # The shape comes from in front of Det. In the group before it, Reshape's shape would be numbers of a run.
+        # The shape comes from in front of Det. In the piece before it, Reshape's shape would be numbers of a run.
         model = make_model([node("Relu", "x", "r"), node("Shape", "r", "s"), node("Slice", "s zero two", "t"), node("Det", "r", "d"),
                             node("Exp", "d", "e"), node("Reshape", "e t", "y")],
                            [("x", F32, ["n", "m", 3, 3])], [("y", F32, None)], {"zero": np.array([0]), "two": np.array([2])})
         _, report = self.check(model, {"x": floats(2, 5, 3, 3)}, {"x": floats(1, 4, 3, 3)})
-        self.assertEqual((report.taken, report.groups), (5, 2))
+        self.assertEqual((report.taken, report.pieces), (5, 2))
 
     def test_shape_of_a_run_is_refused(self):
         model = make_model([node("Relu", "x", "r"), node("Reshape", "r s", "y")],
@@ -310,6 +311,46 @@ class Contexts(OrtCase):
             ort.ModelCompiler(session_options(), str(folder / "model.onnx"), embed_compiled_data_into_model=True).compile_to_file(
                 str(folder / "compiled.onnx"))
         self.reload(folder / "compiled.onnx", mlp(), {"x": floats(5, 64)}, trust=1)
+
+
+class Weights(OrtCase):
+    def test_in_a_file_of_their_own(self):
+        folder = self.folder()
+        onnx.save(mlp(), folder / "model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+        session, _ = open_session(folder / "model.onnx")
+        (folder / "weights.bin").unlink()
+        gc.collect()
+        self.assertIsNone(difference(session.run(None, {"x": floats(3, 64)}), open_reference(mlp()).run(None, {"x": floats(3, 64)})))
+
+    def test_are_not_copied(self):
+        """A model of 200 MB takes less than its size beside what ONNX Runtime has."""
+        code = """
+import resource, sys
+sys.path.insert(0, "tests/python")
+import numpy as np
+from onnxruntime_support import F32, as_source, make_model, node, ort, session_options
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+model = make_model([node("Gather", "t i", "y")], [("i", 7, ["n"])], [("y", F32, None)], {"t": np.ones((50000, 1000), np.float32)})
+bytes = as_source(model); del model
+settings = session_options(severity=3) if sys.argv[-1] == "fusec" else ort.SessionOptions()
+session = ort.InferenceSession(bytes, settings)
+session.run(None, {"i": np.array([3, 7])})
+print(peak())
+"""
+        peaks = {name: int(run_python("import sys; sys.argv.append('%s')\n%s" % (name, code))[1]) for name in ("fusec", "cpu")}
+        self.assertLess(peaks["fusec"] - peaks["cpu"], 150, peaks)
+
+
+class Page(OrtCase):
+    def test_programs_of_the_page(self):
+        for code, shown in programs("docs/onnxruntime.md"):
+            status, out, err = run_python("import sys; sys.path.append('bindings/onnxruntime/python')\n" + code)
+            self.assertEqual((status, out), (0, shown), err)
+
+    def test_sample(self):
+        done = subprocess.run([sys.executable, "samples/python/onnxruntime_digits.py"], capture_output=True, text=True, cwd=ROOT,
+                              env={**os.environ, "PYTHONPATH": "bindings/onnxruntime/python"})
+        self.assertEqual(done.stdout, "99.44 % (358 of 360)\n", done.stderr)
 
 
 class Faults(OrtCase):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/onnxruntime/clusters.h"
+#include "bindings/onnxruntime/pieces.h"
 
 #include <algorithm>
 #include <limits>
@@ -10,13 +10,13 @@ namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-// Every node has a stage. No edge goes to a lower stage, and an edge from a wanted node to another one goes to a higher
-// one. So all that leads from a wanted node of a stage to a wanted node of the same stage is wanted and of that stage,
-// which makes the wanted nodes of a stage a convex group, and the stages an order in which groups can run.
-class Stages {
+// Every node has a level. No edge goes to a lower level, and an edge from a wanted node to another one goes to a higher
+// one. So all that leads from a wanted node of a level to a wanted node of the same level is wanted and of that level,
+// which makes the wanted nodes of a level a convex piece, and the levels an order in which pieces can run.
+class Levels {
  public:
-  Stages(const Graph& graph, const std::vector<bool>& wanted)
-      : graph_(graph), wanted_(wanted), stage_(graph.nodes.size()), users_(graph.nodes.size()) {
+  Levels(const Graph& graph, const std::vector<bool>& wanted)
+      : graph_(graph), wanted_(wanted), level_(graph.nodes.size()), users_(graph.nodes.size()) {
     std::vector<int> producer(graph.values.size(), -1);
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
       const Node& node = graph.nodes[n];
@@ -25,7 +25,7 @@ class Stages {
           if (value == kAbsent || producer[at(value)] < 0) continue;
           const std::size_t from = at(producer[at(value)]);
           users_[from].push_back(static_cast<int>(n));
-          stage_[n] = std::max(stage_[n], stage_[from] + steps(from, n));
+          level_[n] = std::max(level_[n], level_[from] + steps(from, n));
         }
       }
       for (const int value : node.outputs) {
@@ -34,24 +34,24 @@ class Stages {
     }
   }
 
-  // Shape arithmetic goes to the stage that uses it: a shape that came in from another group would be numbers that are
+  // Shape arithmetic goes to the level that uses it: a shape that came in from another piece would be numbers that are
   // known when the model runs, and what is shaped by it could not be compiled.
   void move_shapes_to_users() {
     for (std::size_t n = graph_.nodes.size(); n-- > 0;) {
       if (!wanted_[n] || users_[n].empty() || !is_shape_arithmetic(graph_.nodes[n])) continue;
       int latest = std::numeric_limits<int>::max();
-      for (const int user : users_[n]) latest = std::min(latest, stage_[at(user)] - steps(n, at(user)));
-      stage_[n] = std::max(stage_[n], latest);
+      for (const int user : users_[n]) latest = std::min(latest, level_[at(user)] - steps(n, at(user)));
+      level_[n] = std::max(level_[n], latest);
     }
   }
 
-  std::vector<std::vector<int>> groups() const {
-    std::map<int, std::vector<int>> groups;
+  std::vector<std::vector<int>> pieces() const {
+    std::map<int, std::vector<int>> pieces;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
-      if (wanted_[n]) groups[stage_[n]].push_back(static_cast<int>(n));
+      if (wanted_[n]) pieces[level_[n]].push_back(static_cast<int>(n));
     }
     std::vector<std::vector<int>> out;
-    for (auto& [stage, nodes] : groups) out.push_back(std::move(nodes));
+    for (auto& [level, nodes] : pieces) out.push_back(std::move(nodes));
     return out;
   }
 
@@ -70,16 +70,16 @@ class Stages {
 
   const Graph& graph_;
   const std::vector<bool>& wanted_;
-  std::vector<int> stage_;
+  std::vector<int> level_;
   std::vector<std::vector<int>> users_;
 };
 
 }  // namespace
 
-std::vector<std::vector<int>> find_clusters(const Graph& graph, const std::vector<bool>& wanted) {
-  Stages stages(graph, wanted);
-  stages.move_shapes_to_users();
-  return stages.groups();
+std::vector<std::vector<int>> find_pieces(const Graph& graph, const std::vector<bool>& wanted) {
+  Levels levels(graph, wanted);
+  levels.move_shapes_to_users();
+  return levels.pieces();
 }
 
 }  // namespace fusec::ort

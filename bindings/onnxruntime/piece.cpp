@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/onnxruntime/group.h"
+#include "bindings/onnxruntime/piece.h"
 
 #include <algorithm>
 #include <functional>
@@ -91,21 +91,21 @@ constexpr std::size_t kHashedBytes = 4096;
 
 bool has_dtype(int element) { return dtype_of(element).has_value(); }
 
-Group compile_group(const Graph& graph, std::vector<int> nodes, const Settings& settings) {
+Piece compile_piece(const Graph& graph, std::vector<int> nodes, const Settings& settings) {
   const OnnxModel onnx = write_model(graph, nodes);
   const OptionsHandle options = options_of(graph, onnx, settings);
-  Group group;
-  group.nodes = std::move(nodes);
-  group.model = load(graph, onnx, options.get());
+  Piece piece;
+  piece.nodes = std::move(nodes);
+  piece.model = load(graph, onnx, options.get());
   fusec_engine* engine = nullptr;
-  check(fusec_engine_compile(group.model.get(), options.get(), &engine));
-  group.compiled = std::make_unique<Compiled>(EngineHandle(engine), settings.device == "cpu");
-  if (!settings.writes_context) group.model.reset();
+  check(fusec_engine_compile(piece.model.get(), options.get(), &engine));
+  piece.compiled = std::make_unique<Compiled>(EngineHandle(engine), settings.device == "cpu");
+  if (!settings.writes_context) piece.model.reset();
   for (const int index : onnx.constants) {
     const Value& value = graph.values[at(index)];
-    group.weights.push_back({value.name, value.data.data()});
+    piece.weights.push_back({value.name, value.data.data()});
   }
-  return group;
+  return piece;
 }
 
 std::vector<std::string> unsupported_reasons(const Graph& graph, const std::vector<int>& nodes,

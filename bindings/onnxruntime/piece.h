@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiles groups of nodes, and asks fusec what it takes.
+// Compiles pieces of nodes, and asks fusec what it takes.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ struct Weight {
 };
 
 // Some nodes of a graph and what they became.
-struct Group {
+struct Piece {
   std::vector<int> nodes;
   std::unique_ptr<Compiled> compiled;
   std::vector<Weight> weights;
@@ -27,14 +27,14 @@ struct Group {
 };
 
 // Throws Failure with fusec's message where the nodes cannot be compiled together.
-Group compile_group(const Graph& graph, std::vector<int> nodes, const Settings& settings);
+Piece compile_piece(const Graph& graph, std::vector<int> nodes, const Settings& settings);
 
 // For each of the nodes, why fusec does not take it; "" where it does. Throws Failure where fusec cannot read them at
 // all.
 std::vector<std::string> unsupported_reasons(const Graph& graph, const std::vector<int>& nodes,
                                              const Settings& settings);
 
-// A text that is equal for two groups if they have the same nodes and constants.
+// A text that is equal for two pieces if they have the same nodes and constants.
 std::string fingerprint(const Graph& graph, const std::vector<int>& nodes);
 
 // Whether fusec has this element type of ONNX.
