@@ -7,6 +7,7 @@
 
 #include "bindings/onnxruntime/attributes.h"
 #include "bindings/onnxruntime/context.h"
+#include "bindings/onnxruntime/onnx_model.h"
 #include "bindings/onnxruntime/pieces.h"
 
 namespace fusec::ort {
@@ -91,13 +92,20 @@ class Search {
     try {
       const std::vector<std::string> reasons = unsupported_reasons(graph_, nodes, settings_);
       for (std::size_t i = 0; i < nodes.size(); ++i) {
-        if (reasons[i].empty()) continue;
+        // The question sees weights as inputs; what needs their contents is asked by compiling it.
+        if (reasons[i].empty() || (reads_weight(nodes[i]) && compiles({nodes[i]}))) continue;
         refuse(at(nodes[i]), reasons[i]);
         dropped = true;
       }
     } catch (const Failure&) {  // what is read cannot be an input; compiling tells for which node
     }
     return dropped;
+  }
+
+  bool reads_weight(int node) const {
+    const std::vector<int>& inputs = graph_.nodes[at(node)].inputs;
+    return std::any_of(inputs.begin(), inputs.end(),
+                       [&](int input) { return input != kAbsent && goes_beside_model(graph_.values[at(input)]); });
   }
 
   // Drops nodes of a piece that read what other pieces make and what cannot be an input.

@@ -95,7 +95,7 @@ class Writer {
   void add_input(int index) {
     if (!seen_.insert(index).second) return;
     const Value& value = graph_.values[at(index)];
-    if (value.is_constant && value.data.size() <= kInlineBytes) {
+    if (value.is_constant && !goes_beside_model(value)) {
       message_.message(5, tensor_message(value).text(8, value.name));
       return;
     }
@@ -122,6 +122,8 @@ class Writer {
 };
 
 }  // namespace
+
+bool goes_beside_model(const Value& value) { return value.is_constant && value.data.size() > kInlineBytes; }
 
 Message tensor_message(const Value& value) {
   Message message;

@@ -21,6 +21,9 @@ struct OnnxModel {
 // they are known.
 OnnxModel write_model(const Graph& graph, const std::vector<int>& nodes);
 
+// Whether the value is one of OnnxModel::constants.
+bool goes_beside_model(const Value& value);
+
 // An ONNX TensorProto without a name: the contents of a value.
 Message tensor_message(const Value& value);
 

@@ -84,9 +84,6 @@ ModelHandle load(const Graph& graph, const OnnxModel& onnx, const fusec_options*
   return ModelHandle(model);
 }
 
-// Larger constants are known by their address, which ONNX Runtime keeps.
-constexpr std::size_t kHashedBytes = 4096;
-
 }  // namespace
 
 bool has_dtype(int element) { return dtype_of(element).has_value(); }
@@ -135,8 +132,8 @@ std::string fingerprint(const Graph& graph, const std::vector<int>& nodes) {
       line += value.name;
       if (!value.is_constant) continue;
       const std::string_view contents(reinterpret_cast<const char*>(value.data.data()), value.data.size());
-      line += '#' + (contents.size() > kHashedBytes ? std::to_string(reinterpret_cast<std::uintptr_t>(contents.data()))
-                                                    : std::to_string(std::hash<std::string_view>()(contents)));
+      line += '#' + (goes_beside_model(value) ? std::to_string(reinterpret_cast<std::uintptr_t>(contents.data()))
+                                              : std::to_string(std::hash<std::string_view>()(contents)));
     }
     lines.insert(std::move(line));
   }

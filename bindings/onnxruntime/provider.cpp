@@ -91,6 +91,7 @@ class Provider : public OrtEp {
       return of(self).guard([&] {
         of(self).has_compiled_ = true;
         for (std::size_t i = 0; i < count; ++i) infos[i] = of(self).compile_one(graphs[i], fused[i], &contexts[i]);
+        of(self).ready_.clear();
         of(self).finish_report();
       });
     };

@@ -68,7 +68,7 @@ def check_model(path, folder, arguments):
     ops = assigned(session)
     took = least(lambda: session.run(None, feed), arguments.rounds) * 1e3
     before = least(lambda: reference.run(None, feed), arguments.rounds) * 1e3
-    print(f"{path.stem:24} {report.taken:4} of {report.nodes:4} nodes, {report.pieces:2} pieces  error {worst:.1e}  fusec {took:8.2f} ms  "
+    print(f"{path.stem:24} {report.taken:4} of {report.nodes:4} nodes, {report.pieces:2} piece(s)  error {worst:.1e}  fusec {took:8.2f} ms  "
           f"CPU {before:8.2f} ms  {before / took:5.2f} x  session {session_ms:6.0f} ms, CPU {reference_ms:5.0f} ms", flush=True)
     if report.taken != report.nodes:
         print(f"  {report.line}")
