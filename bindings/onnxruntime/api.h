@@ -61,7 +61,7 @@ class Api {
  private:
   template <class Function>
   static typename Function::Pointer pointer(const void* const* table) {
-    return reinterpret_cast<typename Function::Pointer>(const_cast<void*>(table[Function::slot]));
+    return reinterpret_cast<typename Function::Pointer>(const_cast<void*>(table[Function::place]));
   }
   void check(OrtStatus* status) const;
   const void* const* editor_table() const;

@@ -85,7 +85,7 @@ class Factory : public OrtEpFactory {
 OrtStatus* plain_status(const ApiBase& base, const char* message) noexcept {
   const void* const* const table = base.get_api(1);
   if (table == nullptr) return nullptr;
-  const auto create = reinterpret_cast<api::CreateStatus::Pointer>(const_cast<void*>(table[api::CreateStatus::slot]));
+  const auto create = reinterpret_cast<api::CreateStatus::Pointer>(const_cast<void*>(table[api::CreateStatus::place]));
   return create(static_cast<int>(ErrorCode::fail), message);
 }
 

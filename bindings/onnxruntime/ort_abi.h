@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of ONNX Runtime's binary interface that the provider uses. ONNX Runtime ships no header in its packages; its
 // tables only grow at their ends, so what is declared here holds for every release from 1.23 on. A function is named by
-// its place in the table. tests/onnxruntime runs all of it in several releases.
+// its place in the table. tests/python/test_onnxruntime.py runs in the oldest and the newest release.
 #pragma once
 
 #include <cstddef>
@@ -55,77 +55,77 @@ struct ApiBase {
 };
 
 // A function of a table: its place and its type.
-template <std::size_t Slot, class Function>
-struct Slot_;
-template <std::size_t Slot, class Answer, class... Args>
-struct Slot_<Slot, Answer(Args...)> {
-  static constexpr std::size_t slot = Slot;
+template <std::size_t Place, class Function>
+struct Slot;
+template <std::size_t Place, class Answer, class... Args>
+struct Slot<Place, Answer(Args...)> {
+  static constexpr std::size_t place = Place;
   using Pointer = Answer (*)(Args...) noexcept;
 };
 
 using Size = std::size_t;
 
 namespace api {
-using CreateStatus = Slot_<0, OrtStatus*(int code, const char* message)>;
-using GetErrorMessage = Slot_<2, const char*(const OrtStatus*)>;
-using CastTypeInfoToTensorInfo = Slot_<55, OrtStatus*(const OrtTypeInfo*, const OrtTensorTypeAndShapeInfo** out)>;
-using GetOnnxTypeFromTypeInfo = Slot_<56, OrtStatus*(const OrtTypeInfo*, int* out)>;
-using GetTensorMutableData = Slot_<51, OrtStatus*(OrtValue*, void** out)>;
-using GetTensorElementType = Slot_<60, OrtStatus*(const OrtTensorTypeAndShapeInfo*, int* out)>;
-using GetDimensionsCount = Slot_<61, OrtStatus*(const OrtTensorTypeAndShapeInfo*, Size* out)>;
-using GetDimensions = Slot_<62, OrtStatus*(const OrtTensorTypeAndShapeInfo*, int64_t* dims, Size count)>;
-using GetSymbolicDimensions = Slot_<63, OrtStatus*(const OrtTensorTypeAndShapeInfo*, const char** names, Size count)>;
-using GetTensorTypeAndShape = Slot_<65, OrtStatus*(const OrtValue*, OrtTensorTypeAndShapeInfo** out)>;
-using KernelContextGetInput = Slot_<90, OrtStatus*(const OrtKernelContext*, Size index, const OrtValue** out)>;
+using CreateStatus = Slot<0, OrtStatus*(int code, const char* message)>;
+using GetErrorMessage = Slot<2, const char*(const OrtStatus*)>;
+using CastTypeInfoToTensorInfo = Slot<55, OrtStatus*(const OrtTypeInfo*, const OrtTensorTypeAndShapeInfo** out)>;
+using GetOnnxTypeFromTypeInfo = Slot<56, OrtStatus*(const OrtTypeInfo*, int* out)>;
+using GetTensorMutableData = Slot<51, OrtStatus*(OrtValue*, void** out)>;
+using GetTensorElementType = Slot<60, OrtStatus*(const OrtTensorTypeAndShapeInfo*, int* out)>;
+using GetDimensionsCount = Slot<61, OrtStatus*(const OrtTensorTypeAndShapeInfo*, Size* out)>;
+using GetDimensions = Slot<62, OrtStatus*(const OrtTensorTypeAndShapeInfo*, int64_t* dims, Size count)>;
+using GetSymbolicDimensions = Slot<63, OrtStatus*(const OrtTensorTypeAndShapeInfo*, const char** names, Size count)>;
+using GetTensorTypeAndShape = Slot<65, OrtStatus*(const OrtValue*, OrtTensorTypeAndShapeInfo** out)>;
+using KernelContextGetInput = Slot<90, OrtStatus*(const OrtKernelContext*, Size index, const OrtValue** out)>;
 using KernelContextGetOutput =
-    Slot_<91, OrtStatus*(OrtKernelContext*, Size index, const int64_t* dims, Size count, OrtValue** out)>;
-using ReleaseStatus = Slot_<93, void(OrtStatus*)>;
-using ReleaseValue = Slot_<96, void(OrtValue*)>;
-using ReleaseTensorTypeAndShapeInfo = Slot_<99, void(OrtTensorTypeAndShapeInfo*)>;
-using CreateOpAttr = Slot_<211, OrtStatus*(const char* name, const void* data, int length, int kind, OrtOpAttr** out)>;
-using ReleaseOpAttr = Slot_<212, void(OrtOpAttr*)>;
-using LoggerLogMessage = Slot_<247, OrtStatus*(const OrtLogger*, int level, const char* message, const char* file,
-                                               int line, const char* function)>;
-using ReadOpAttr = Slot_<272, OrtStatus*(const OrtOpAttr*, int kind, void* data, Size bytes, Size* needed)>;
-using GetValueInfoName = Slot_<289, OrtStatus*(const OrtValueInfo*, const char** out)>;
-using GetValueInfoTypeInfo = Slot_<290, OrtStatus*(const OrtValueInfo*, const OrtTypeInfo** out)>;
-using GetModelEditorApi = Slot_<291, const void* const*()>;
+    Slot<91, OrtStatus*(OrtKernelContext*, Size index, const int64_t* dims, Size count, OrtValue** out)>;
+using ReleaseStatus = Slot<93, void(OrtStatus*)>;
+using ReleaseValue = Slot<96, void(OrtValue*)>;
+using ReleaseTensorTypeAndShapeInfo = Slot<99, void(OrtTensorTypeAndShapeInfo*)>;
+using CreateOpAttr = Slot<211, OrtStatus*(const char* name, const void* data, int length, int kind, OrtOpAttr** out)>;
+using ReleaseOpAttr = Slot<212, void(OrtOpAttr*)>;
+using LoggerLogMessage = Slot<247, OrtStatus*(const OrtLogger*, int level, const char* message, const char* file,
+                                              int line, const char* function)>;
+using ReadOpAttr = Slot<272, OrtStatus*(const OrtOpAttr*, int kind, void* data, Size bytes, Size* needed)>;
+using GetValueInfoName = Slot<289, OrtStatus*(const OrtValueInfo*, const char** out)>;
+using GetValueInfoTypeInfo = Slot<290, OrtStatus*(const OrtValueInfo*, const OrtTypeInfo** out)>;
+using GetModelEditorApi = Slot<291, const void* const*()>;
 using GetKeyValuePairs =
-    Slot_<298, void(const OrtKeyValuePairs*, const char* const** keys, const char* const** values, Size* count)>;
-using ReleaseKeyValuePairs = Slot_<300, void(OrtKeyValuePairs*)>;
-using HardwareDeviceType = Slot_<307, int(const OrtHardwareDevice*)>;
-using GetEpApi = Slot_<317, const void* const*()>;
-using ValueInfoGetInitializerValue = Slot_<326, OrtStatus*(const OrtValueInfo*, const OrtValue** out)>;
-using ValueInfoIsGraphOutput = Slot_<330, OrtStatus*(const OrtValueInfo*, bool* out)>;
-using ValueInfoIsConstantInitializer = Slot_<331, OrtStatus*(const OrtValueInfo*, bool* out)>;
-using GraphGetModelPath = Slot_<334, OrtStatus*(const OrtGraph*, const char** out)>;
-using GraphGetOnnxIrVersion = Slot_<335, OrtStatus*(const OrtGraph*, int64_t* out)>;
-using GraphGetNumOperatorSets = Slot_<336, OrtStatus*(const OrtGraph*, Size* out)>;
+    Slot<298, void(const OrtKeyValuePairs*, const char* const** keys, const char* const** values, Size* count)>;
+using ReleaseKeyValuePairs = Slot<300, void(OrtKeyValuePairs*)>;
+using HardwareDeviceType = Slot<307, int(const OrtHardwareDevice*)>;
+using GetEpApi = Slot<317, const void* const*()>;
+using ValueInfoGetInitializerValue = Slot<326, OrtStatus*(const OrtValueInfo*, const OrtValue** out)>;
+using ValueInfoIsGraphOutput = Slot<330, OrtStatus*(const OrtValueInfo*, bool* out)>;
+using ValueInfoIsConstantInitializer = Slot<331, OrtStatus*(const OrtValueInfo*, bool* out)>;
+using GraphGetModelPath = Slot<334, OrtStatus*(const OrtGraph*, const char** out)>;
+using GraphGetOnnxIrVersion = Slot<335, OrtStatus*(const OrtGraph*, int64_t* out)>;
+using GraphGetNumOperatorSets = Slot<336, OrtStatus*(const OrtGraph*, Size* out)>;
 using GraphGetOperatorSets =
-    Slot_<337, OrtStatus*(const OrtGraph*, const char** domains, int64_t* versions, Size count)>;
-using GraphGetNumInputs = Slot_<338, OrtStatus*(const OrtGraph*, Size* out)>;
-using GraphGetNumNodes = Slot_<344, OrtStatus*(const OrtGraph*, Size* out)>;
-using GraphGetNodes = Slot_<345, OrtStatus*(const OrtGraph*, const OrtNode** nodes, Size count)>;
-using GraphGetParentNode = Slot_<346, OrtStatus*(const OrtGraph*, const OrtNode** out)>;
-using NodeGetName = Slot_<349, OrtStatus*(const OrtNode*, const char** out)>;
-using NodeGetOperatorType = Slot_<350, OrtStatus*(const OrtNode*, const char** out)>;
-using NodeGetDomain = Slot_<351, OrtStatus*(const OrtNode*, const char** out)>;
-using NodeGetNumInputs = Slot_<353, OrtStatus*(const OrtNode*, Size* out)>;
-using NodeGetInputs = Slot_<354, OrtStatus*(const OrtNode*, const OrtValueInfo** inputs, Size count)>;
-using NodeGetNumOutputs = Slot_<355, OrtStatus*(const OrtNode*, Size* out)>;
-using NodeGetOutputs = Slot_<356, OrtStatus*(const OrtNode*, const OrtValueInfo** outputs, Size count)>;
-using NodeGetNumImplicitInputs = Slot_<357, OrtStatus*(const OrtNode*, Size* out)>;
-using NodeGetImplicitInputs = Slot_<358, OrtStatus*(const OrtNode*, const OrtValueInfo** inputs, Size count)>;
-using NodeGetNumAttributes = Slot_<359, OrtStatus*(const OrtNode*, Size* out)>;
-using NodeGetAttributes = Slot_<360, OrtStatus*(const OrtNode*, const OrtOpAttr** attributes, Size count)>;
-using OpAttrGetTensorAttributeAsOrtValue = Slot_<362, OrtStatus*(const OrtOpAttr*, OrtValue** out)>;
-using OpAttrGetType = Slot_<363, OrtStatus*(const OrtOpAttr*, int* out)>;
-using OpAttrGetName = Slot_<364, OrtStatus*(const OrtOpAttr*, const char** out)>;
-using NodeGetNumSubgraphs = Slot_<365, OrtStatus*(const OrtNode*, Size* out)>;
-using NodeGetEpName = Slot_<368, OrtStatus*(const OrtNode*, const char** out)>;
-using GetTensorData = Slot_<378, OrtStatus*(const OrtValue*, const void** out)>;
-using GetSessionOptionsConfigEntries = Slot_<379, OrtStatus*(const OrtSessionOptions*, OrtKeyValuePairs** out)>;
-using TensorTypeAndShapeHasShape = Slot_<390, bool(const OrtTensorTypeAndShapeInfo*)>;  // from release 1.24 on
+    Slot<337, OrtStatus*(const OrtGraph*, const char** domains, int64_t* versions, Size count)>;
+using GraphGetNumInputs = Slot<338, OrtStatus*(const OrtGraph*, Size* out)>;
+using GraphGetNumNodes = Slot<344, OrtStatus*(const OrtGraph*, Size* out)>;
+using GraphGetNodes = Slot<345, OrtStatus*(const OrtGraph*, const OrtNode** nodes, Size count)>;
+using GraphGetParentNode = Slot<346, OrtStatus*(const OrtGraph*, const OrtNode** out)>;
+using NodeGetName = Slot<349, OrtStatus*(const OrtNode*, const char** out)>;
+using NodeGetOperatorType = Slot<350, OrtStatus*(const OrtNode*, const char** out)>;
+using NodeGetDomain = Slot<351, OrtStatus*(const OrtNode*, const char** out)>;
+using NodeGetNumInputs = Slot<353, OrtStatus*(const OrtNode*, Size* out)>;
+using NodeGetInputs = Slot<354, OrtStatus*(const OrtNode*, const OrtValueInfo** inputs, Size count)>;
+using NodeGetNumOutputs = Slot<355, OrtStatus*(const OrtNode*, Size* out)>;
+using NodeGetOutputs = Slot<356, OrtStatus*(const OrtNode*, const OrtValueInfo** outputs, Size count)>;
+using NodeGetNumImplicitInputs = Slot<357, OrtStatus*(const OrtNode*, Size* out)>;
+using NodeGetImplicitInputs = Slot<358, OrtStatus*(const OrtNode*, const OrtValueInfo** inputs, Size count)>;
+using NodeGetNumAttributes = Slot<359, OrtStatus*(const OrtNode*, Size* out)>;
+using NodeGetAttributes = Slot<360, OrtStatus*(const OrtNode*, const OrtOpAttr** attributes, Size count)>;
+using OpAttrGetTensorAttributeAsOrtValue = Slot<362, OrtStatus*(const OrtOpAttr*, OrtValue** out)>;
+using OpAttrGetType = Slot<363, OrtStatus*(const OrtOpAttr*, int* out)>;
+using OpAttrGetName = Slot<364, OrtStatus*(const OrtOpAttr*, const char** out)>;
+using NodeGetNumSubgraphs = Slot<365, OrtStatus*(const OrtNode*, Size* out)>;
+using NodeGetEpName = Slot<368, OrtStatus*(const OrtNode*, const char** out)>;
+using GetTensorData = Slot<378, OrtStatus*(const OrtValue*, const void** out)>;
+using GetSessionOptionsConfigEntries = Slot<379, OrtStatus*(const OrtSessionOptions*, OrtKeyValuePairs** out)>;
+using TensorTypeAndShapeHasShape = Slot<390, bool(const OrtTensorTypeAndShapeInfo*)>;  // from release 1.24 on
 }  // namespace api
 
 }  // namespace fusec::ort
@@ -137,7 +137,7 @@ struct OrtNodeFusionOptions {
 
 struct OrtEpFactory;
 
-// Slots from which ONNX Runtime calls the provider. Those that `= nullptr` marks are optional by its documentation.
+// Functions that ONNX Runtime calls. Those that are void* stay null: its documentation says that they may.
 struct OrtEp {
   uint32_t version = fusec::ort::kApiVersion;
   const char* (*get_name)(const OrtEp*) noexcept = nullptr;
@@ -192,16 +192,16 @@ struct OrtEpFactory {
 namespace fusec::ort {
 
 namespace ep_api {
-using CreateEpDevice = Slot_<0, OrtStatus*(OrtEpFactory*, const OrtHardwareDevice*, const OrtKeyValuePairs* metadata,
-                                           const OrtKeyValuePairs* options, OrtEpDevice** out)>;
+using CreateEpDevice = Slot<0, OrtStatus*(OrtEpFactory*, const OrtHardwareDevice*, const OrtKeyValuePairs* metadata,
+                                          const OrtKeyValuePairs* options, OrtEpDevice** out)>;
 using AddNodesToFuse =
-    Slot_<2, OrtStatus*(OrtEpGraphSupportInfo*, const OrtNode* const* nodes, Size count, const OrtNodeFusionOptions*)>;
+    Slot<2, OrtStatus*(OrtEpGraphSupportInfo*, const OrtNode* const* nodes, Size count, const OrtNodeFusionOptions*)>;
 }  // namespace ep_api
 
 namespace editor_api {
-using CreateNode = Slot_<6, OrtStatus*(const char* op, const char* domain, const char* name, const char* const* inputs,
-                                       Size input_count, const char* const* outputs, Size output_count,
-                                       OrtOpAttr** attributes, Size attribute_count, OrtNode** out)>;
+using CreateNode = Slot<6, OrtStatus*(const char* op, const char* domain, const char* name, const char* const* inputs,
+                                      Size input_count, const char* const* outputs, Size output_count,
+                                      OrtOpAttr** attributes, Size attribute_count, OrtNode** out)>;
 }  // namespace editor_api
 
 }  // namespace fusec::ort

@@ -147,6 +147,16 @@ class Taking(OrtCase):
         self.check(model, {"x": floats(3, 8)}, strict=1)
 
 
+    def test_kinds_of_attributes(self):
+        """A tensor, a string, lists, a number; bodies of functions, too."""
+        model = make_model([node("Conv", "x w", "a", auto_pad="SAME_UPPER", strides=[2, 2]), node("Shape", "a", "s"),
+                            node("ConstantOfShape", "s", "k", value=numpy_helper.from_array(np.array([3], np.float32))),
+                            node("Add", "a k", "b"), node("LeakyRelu", "b", "c", alpha=0.3), node("MeanVarianceNormalization", "c", "d", axes=[0, 2, 3]),
+                            node("Einsum", "d", "y", equation="nchw->ncwh")],
+                           [("x", F32, ["n", 3, 8, 8])], [("y", F32, None)], {"w": floats(4, 3, 3, 3)})
+        self.check(model, {"x": floats(2, 3, 8, 8)}, strict=1)
+
+
 class Shapes(OrtCase):
     def test_one_compile_for_all(self):
         folder = self.folder()
