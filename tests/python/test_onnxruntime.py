@@ -93,7 +93,7 @@ class Taking(OrtCase):
             return helper.make_graph([helper.make_node("MatMul", ["x", "w"], [name + "a"]), helper.make_node(op, [name + "a"], [name])],
                                      name, [], [helper.make_tensor_value_info(name, F32, None)])
         model = make_model([node("If", "c", "i", then_branch=branch("p", "Relu"), else_branch=branch("q", "Exp")), node("Neg", "i", "y")],
-                           [("x", F32, ["n", 8]), ("c", BOOL, [])], [("y", F32, None)], {"w": floats(8, 40)})
+                           [("x", F32, ["n", 8]), ("c", BOOL, [])], [("y", F32, None)], {"w": floats(8, 400)})
         session, report = open_session(model)
         reference = open_reference(model)
         for c in (True, False):
