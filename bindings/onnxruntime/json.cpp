@@ -22,6 +22,16 @@ class Reader {
     return objects;
   }
 
+  std::vector<std::string> values() {
+    std::vector<std::string> values;
+    expect('[');
+    while (!accept(']')) {
+      values.push_back(value());
+      accept(',');
+    }
+    return values;
+  }
+
  private:
   JsonObject object() {
     JsonObject members;
@@ -29,10 +39,20 @@ class Reader {
     while (!accept('}')) {
       std::string key = text();
       expect(':');
-      members[std::move(key)] = peek() == '"' ? text() : word();
+      members[std::move(key)] = value();
       accept(',');
     }
     return members;
+  }
+
+  std::string value() { return peek() == '"' ? text() : peek() == '[' ? list_text() : word(); }
+
+  // A list without lists inside, and without brackets in its texts.
+  std::string list_text() {
+    std::string out;
+    do out += next();
+    while (out.back() != ']');
+    return out;
   }
 
   std::string text() {
@@ -56,7 +76,7 @@ class Reader {
 
   std::string word() {
     std::string out;
-    while (peek() != ',' && peek() != '}') out += next();
+    while (peek() != ',' && peek() != '}' && peek() != ']') out += next();
     return out;
   }
 
@@ -89,5 +109,6 @@ class Reader {
 }  // namespace
 
 std::vector<JsonObject> read_json_list(std::string_view text) { return Reader(text).list(); }
+std::vector<std::string> read_json_values(std::string_view text) { return Reader(text).values(); }
 
 }  // namespace fusec::ort

@@ -10,10 +10,11 @@
 
 namespace fusec::ort {
 
-// A member's value: a text without its quotes, anything else as it is written.
+// A member's value: a text without its quotes, anything else as it is written, a list with its brackets.
 using JsonObject = std::map<std::string, std::string>;
 
-// Throws Failure where the text is no such list.
+// Throw Failure where the text does not begin with a list of objects, or of texts and numbers.
 std::vector<JsonObject> read_json_list(std::string_view text);
+std::vector<std::string> read_json_values(std::string_view text);
 
 }  // namespace fusec::ort

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -84,6 +85,42 @@ ModelHandle load(const Graph& graph, const OnnxModel& onnx, const fusec_options*
   return ModelHandle(model);
 }
 
+// The shapes of the model's inputs as fusec has them: numbers, symbols and expressions.
+std::vector<std::vector<std::string>> input_shapes(const fusec_model* model) {
+  char* text = nullptr;
+  check(fusec_model_io_json(model, &text));
+  const TextHandle owner(text);
+  std::string_view io = text;
+  constexpr std::string_view kInputs = "\"inputs\":";
+  io.remove_prefix(std::min(io.find(kInputs), io.size() - kInputs.size()) + kInputs.size());
+  std::vector<std::vector<std::string>> shapes;
+  for (JsonObject& input : read_json_list(io)) shapes.push_back(read_json_values(input["shape"]));
+  return shapes;
+}
+
+// Import takes extents to be equal where an op needs that. A name of an extent is a promise of the model that allows
+// it. Of an extent without a name the model says nothing: it may be 1 in one run and be broadcast, and what is compiled
+// for another one would refuse that run. So such an extent must still be a symbol of its own.
+void check_unnamed_extents(const Graph& graph, const OnnxModel& onnx, const fusec_model* model) {
+  const std::vector<std::vector<std::string>> shapes = input_shapes(model);
+  std::map<std::string, int> uses;
+  for (const std::vector<std::string>& shape : shapes) {
+    for (const std::string& extent : shape) ++uses[extent];
+  }
+  for (std::size_t i = 0; i < std::min(shapes.size(), onnx.inputs.size()); ++i) {
+    const Value& value = graph.values[at(onnx.inputs[i])];
+    for (std::size_t axis = 0; axis < shapes[i].size(); ++axis) {
+      const std::string& extent = shapes[i][axis];
+      const bool is_open = value.type.dims[axis] < 0 && value.type.symbols[axis].empty();
+      const bool is_symbol = extent.find_first_of(" +-*(,") == std::string::npos &&
+                             extent.find_first_not_of("0123456789") != std::string::npos;
+      if (!is_open || (is_symbol && uses[extent] == 1)) continue;
+      throw Failure(ErrorCode::ep_fail, "fusec: axis " + std::to_string(axis) + " of '" + value.name +
+                                            "' would have to be " + extent + ", which the model does not say");
+    }
+  }
+}
+
 }  // namespace
 
 bool has_dtype(int element) { return dtype_of(element).has_value(); }
@@ -94,6 +131,7 @@ Piece compile_piece(const Graph& graph, std::vector<int> nodes, const Settings& 
   Piece piece;
   piece.nodes = std::move(nodes);
   piece.model = load(graph, onnx, options.get());
+  check_unnamed_extents(graph, onnx, piece.model.get());
   fusec_engine* engine = nullptr;
   check(fusec_engine_compile(piece.model.get(), options.get(), &engine));
   piece.compiled = std::make_unique<Compiled>(EngineHandle(engine), settings.device == "cpu");

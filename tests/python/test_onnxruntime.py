@@ -27,10 +27,10 @@ def mlp(width=48):
 
 
 def split_model():
-    """Det between two parts that fusec takes, and a way around it."""
+    """Det between two parts that fusec takes, and a part beside it."""
     return make_model([node("MatMul", "x w", "a"), node("Reshape", "a shape", "m"), node("Det", "m", "d"), node("Exp", "a", "e"),
-                       node("ReduceSum", "e one", "r", keepdims=0), node("Add", "d r", "y")],
-                      [("x", F32, ["n", 8])], [("y", F32, None)],
+                       node("ReduceSum", "e one", "r", keepdims=0), node("Neg", "d", "y")],
+                      [("x", F32, ["n", 8])], [("y", F32, None), ("r", F32, None)],
                       {"w": floats(8, 9), "shape": np.array([-1, 3, 3]), "one": np.array([1])})
 
 
@@ -87,6 +87,13 @@ class Taking(OrtCase):
                            [("x", F32, ["n", 6]), ("s", I64, [2])], [("y", F32, None)])
         _, report = self.check(model, {"x": floats(4, 6), "s": np.array([3, 8])})
         self.assertEqual((report.taken, report.nodes), (1, 2))
+
+    def test_extents_without_names_promise_nothing(self):
+        model = make_model([node("Relu", "x", "r"), node("Add", "r k", "y"), node("Exp", "y", "z")], [("x", F32, ["n", None])],
+                           [("z", F32, None)], {"k": floats(5)})
+        _, report = self.check(model, {"x": floats(2, 1)}, {"x": floats(2, 5)})
+        self.assertEqual((report.taken, report.nodes), (2, 3))
+        self.assertIn("axis 1 of 'x' would have to be 5, which the model does not say", report.line)
 
     def test_graphs_inside_nodes(self):
         def branch(name, op):
