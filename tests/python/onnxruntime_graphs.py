@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import onnxruntime_support as support
-from onnxruntime_support import BOOL, F32, I64, assigned, difference, helper, make_model, numpy_helper, open_reference, open_session
+from onnxruntime_support import BOOL, F32, assigned, difference, helper, make_model, open_reference, open_session
 
 UNARY = ["Tanh", "Sigmoid", "Relu", "Neg", "Abs", "Softsign", "HardSigmoid", "Erf", "Elu", "LeakyRelu", "Identity", "Softplus", "HardSwish"]
 BINARY = ["Add", "Sub", "Mul", "Max", "Min"]

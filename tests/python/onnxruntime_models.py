@@ -17,7 +17,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import onnxruntime_support as support
 from onnxruntime_support import F32, assigned, helper, make_model, open_reference, open_session
 
 import fusec

@@ -14,8 +14,6 @@ from onnxruntime_support import (BOOL, F32, I64, TensorProto, assigned, differen
 import onnx
 from support import ROOT, TestCase, programs, run_python
 
-LACKING = "Det"  # an op that fusec lacks
-
 
 def floats(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
