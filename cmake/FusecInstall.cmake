@@ -9,6 +9,9 @@ foreach(_library libfusec-runtime libfusec libfusec-onnx libfusec-c)
     install(TARGETS ${_library} EXPORT fusec LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT libraries)
   endif()
 endforeach()
+if(TARGET onnxruntime_ep_fusec)  # opened by ONNX Runtime
+  install(TARGETS onnxruntime_ep_fusec LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT libraries)
+endif()
 if(TARGET fusec-ptx-compiler)  # opened at run time: nobody links it
   install(TARGETS fusec-ptx-compiler LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT libraries)
 endif()

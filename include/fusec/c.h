@@ -41,7 +41,7 @@ extern "C" {
 
 /* The version of this header. */
 #define FUSEC_ABI_MAJOR 0
-#define FUSEC_ABI_MINOR 2
+#define FUSEC_ABI_MINOR 3
 
 typedef struct fusec_error fusec_error;
 typedef struct fusec_options fusec_options;
@@ -185,6 +185,15 @@ FUSEC_C_API fusec_error* fusec_model_load_onnx(const char* path, const fusec_opt
 FUSEC_C_API fusec_error* fusec_model_load_onnx_bytes(const void* bytes, size_t size, const char* const* constant_names,
                                                      const fusec_tensor* constants, size_t constant_count,
                                                      const fusec_options* options, fusec_model** out);
+
+/* fusec_model_load_onnx_bytes with constants that share the memory of `constants`, as fusec_builder_constant_managed
+ * does: dense memory of the host that nobody writes to. On success the model owns them all, and their deleters are
+ * called, from any thread, when the model and everything made of it is freed. Where a deleter is NULL, the memory must
+ * live as long, and the struct is read during the call only. After an error they still belong to the caller. */
+FUSEC_C_API fusec_error* fusec_model_load_onnx_managed(const void* bytes, size_t size,
+                                                       const char* const* constant_names,
+                                                       fusec_managed_tensor* const* constants, size_t constant_count,
+                                                       const fusec_options* options, fusec_model** out);
 
 /* Which nodes of an ONNX model fusec takes: [{"node": "conv1", "op": "Conv", "domain": "ai.onnx", "supported": true,
  * "reason": ""}, ...], one for each node of the main graph, in the order of the file. Values that unsupported nodes

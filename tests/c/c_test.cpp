@@ -59,6 +59,7 @@ std::vector<Misuse> misuses(Fixture& f) {
   static void* pointers[1] = {numbers};
   static const char* targets[1] = {"cpu:native"};
   static const char* nulls[1] = {nullptr};
+  static fusec_managed_tensor* no_tensors[1] = {nullptr};
   fusec_options* const o = f.options.get();
   fusec_model* const m = f.model.get();
   fusec_builder* const b = f.builder.get();
@@ -90,6 +91,13 @@ std::vector<Misuse> misuses(Fixture& f) {
       M(fusec_model_load_onnx_bytes, "constants", "x", 1, targets, nullptr, 1, o, &new_model),
       M(fusec_model_load_onnx_bytes, "options", "x", 1, nullptr, nullptr, 0, wo, &new_model),
       M(fusec_model_load_onnx_bytes, "out", "x", 1, nullptr, nullptr, 0, o, nullptr),
+      M(fusec_model_load_onnx_managed, "bytes", nullptr, 1, nullptr, nullptr, 0, o, &new_model),
+      M(fusec_model_load_onnx_managed, "constant_names", "x", 1, nullptr, no_tensors, 1, o, &new_model),
+      M(fusec_model_load_onnx_managed, "constant_names[0]", "x", 1, nulls, no_tensors, 1, o, &new_model),
+      M(fusec_model_load_onnx_managed, "constants", "x", 1, targets, nullptr, 1, o, &new_model),
+      M(fusec_model_load_onnx_managed, "constants[0]", "x", 1, targets, no_tensors, 1, o, &new_model),
+      M(fusec_model_load_onnx_managed, "options", "x", 1, nullptr, nullptr, 0, wo, &new_model),
+      M(fusec_model_load_onnx_managed, "out", "x", 1, nullptr, nullptr, 0, o, nullptr),
       M(fusec_onnx_support_json, "bytes", nullptr, 1, o, &text),
       M(fusec_onnx_support_json, "options", "x", 1, wo, &text),
       M(fusec_onnx_support_json, "out", "x", 1, o, nullptr),
@@ -402,6 +410,35 @@ struct Managed {
     tensor.tensor = {data, {FUSEC_DEVICE_CPU, 0}, 1, {FUSEC_DTYPE_FLOAT, 32, 1}, shape, nullptr, 0};
   }
 };
+
+TEST(CInterface, models_share_managed_constants) {
+  const std::string bytes = read_file("samples/digits/digits.onnx");
+  std::vector<float> pixels(64, 0.5F);
+  int64_t shape[] = {1, 1, 8, 8};
+  Managed image;
+  image.tensor.tensor.data = pixels.data();
+  image.tensor.tensor.ndim = 4;
+  image.tensor.tensor.shape = shape;
+  fusec_managed_tensor* constant = &image.tensor;
+  const char* const names[] = {"image"};
+  const char* const absent[] = {"picture"};
+  fusec_model* model = nullptr;
+  const auto load = [&](const char* const* given) {
+    return fusec_model_load_onnx_managed(bytes.data(), bytes.size(), given, &constant, 1, nullptr, &model);
+  };
+  expect_refused(load(absent), "picture");
+  image.tensor.tensor.byte_offset = 1;
+  expect_refused(load(names),
+                 "constants[0] is not aligned to its elements; give its tensor to fusec_model_load_onnx_bytes");
+  image.tensor.tensor.byte_offset = 0;
+  EXPECT_EQ(image.deleted, 0);
+  EXPECT_OK(load(names));
+  Handle<fusec_model> owned(model);
+  EXPECT_EQ(read_json(fusec_model_io_json, model)["inputs"], Json::array());
+  EXPECT_EQ(image.deleted, 0);
+  owned.reset();
+  EXPECT_EQ(image.deleted, 1);
+}
 
 TEST(CInterface, managed_constants_live_until_the_last_user_is_freed) {
   Managed managed;
