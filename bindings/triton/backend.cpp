@@ -13,14 +13,19 @@ namespace {
 
 constexpr uint32_t kApiMajor = 1;  // of api.h
 
-Error check_version() {
+// Of the server, and of the library that was found.
+Error check_versions() {
   uint32_t major = 0, minor = 0;
   FUSEC_TRITON_TRY(TRITONBACKEND_ApiVersion(&major, &minor));
-  if (major == kApiMajor) return nullptr;
+  if (major != kApiMajor) {
+    return make_error(TRITONSERVER_ERROR_UNSUPPORTED,
+                      "the fusec backend was built for version 1 of the backend interface; this server has version " +
+                          std::to_string(major));
+  }
+  const uint32_t found = fusec_abi_version();
+  if (found >> 16 == FUSEC_ABI_MAJOR && (found & 0xffff) >= FUSEC_ABI_MINOR) return nullptr;
   return make_error(TRITONSERVER_ERROR_UNSUPPORTED,
-                    "the fusec backend was built for version 1 of the backend interface; "
-                    "this server has version " +
-                        std::to_string(major));
+                    "the libfusec-c that was found does not fit the fusec backend; install both of one release");
 }
 
 void log_warning(void*, int, const char* message) {
@@ -71,7 +76,7 @@ using namespace fusec::triton;
 FUSEC_TRITON_API TRITONSERVER_Error* TRITONBACKEND_Initialize(TRITONBACKEND_Backend*) {
   return guarded([] {
     fusec_set_log(log_warning, nullptr);
-    return check_version();
+    return check_versions();
   });
 }
 

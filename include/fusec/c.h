@@ -41,7 +41,7 @@ extern "C" {
 
 /* The version of this header. */
 #define FUSEC_ABI_MAJOR 0
-#define FUSEC_ABI_MINOR 2
+#define FUSEC_ABI_MINOR 3
 
 typedef struct fusec_error fusec_error;
 typedef struct fusec_options fusec_options;

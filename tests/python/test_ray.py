@@ -23,9 +23,9 @@ class Ray(TestCase):
     def setUp(self):
         self.place = self.folder()
         self.images, _ = digits()
-        (self.place / "in").mkdir()
+        (self.place / "inputs").mkdir()
         for i in range(INPUTS):
-            np.save(self.place / "in" / f"{i}.npy", self.images[i % len(self.images)])
+            np.save(self.place / "inputs" / f"{i}.npy", self.images[i % len(self.images)])
         fusec.Model.load_onnx(DIGITS / "digits.onnx").save(self.place / "digits.fsc", targets=["cpu:native"], batch_invariant=True)
         self.expected = fusec.load(self.place / "digits.fsc")(self.images)
 
@@ -33,7 +33,8 @@ class Ray(TestCase):
         environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "RAY_TMPDIR": str(self.place / "r"), "RAY_DEDUP_LOGS": "0",
                        "RAY_USAGE_STATS_ENABLED": "0", "RAY_DATA_DISABLE_PROGRESS_BARS": "1"}
         environment.pop("RAY_ADDRESS", None)
-        job = subprocess.Popen([sys.executable, ROOT / "samples" / "ray" / "batch.py", "digits.fsc", "in", "out", "--batch", "32"],
+        sample, *arguments = re.search(r"^python3 (.*--threads.*)$", (ROOT / "docs" / "ray.md").read_text(), re.M)[1].split()
+        job = subprocess.Popen([sys.executable, ROOT / sample, *arguments, "--batch", "32"],
                                cwd=self.place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.end, job)
         return job
@@ -45,7 +46,7 @@ class Ray(TestCase):
             job.communicate()
 
     def results(self):
-        return {path.name for path in (self.place / "out").glob("*.npy")}
+        return {path.name for path in (self.place / "outputs").glob("*.npy")}
 
     def workers(self):
         """The workers of this test: their parent's command line has the test's folder."""
@@ -78,11 +79,11 @@ class Ray(TestCase):
         self.assertLess(before, INPUTS)  # there was work left
         self.assertEqual(self.results(), {f"{i}.npy" for i in range(INPUTS)})
         for i in range(INPUTS):
-            np.testing.assert_array_equal(np.load(self.place / "out" / f"{i}.npy"), self.expected[i % len(self.images)])
+            np.testing.assert_array_equal(np.load(self.place / "outputs" / f"{i}.npy"), self.expected[i % len(self.images)])
         self.assertIn(f"{INPUTS} results", out)
         print(f"worker {killed} was killed after {before} of {INPUTS} results", flush=True)
         for i in range(0, INPUTS, 500):
-            (self.place / "out" / f"{i}.npy").unlink()
+            (self.place / "outputs" / f"{i}.npy").unlink()
         out, errors = self.start().communicate(timeout=600)
         self.assertRegex(out, rf"{INPUTS // 500} inputs to run\n{INPUTS // 500} results", errors)
         self.assertEqual(len(self.results()), INPUTS)

@@ -22,7 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Artifact sample(const std::string& key) {
+Artifact make_entry(const std::string& key) {
   Artifact artifact;
   artifact.key = key;
   artifact.image.assign(100, 0x90);
@@ -41,7 +41,7 @@ class SharedCache : public testing::Test {
     Options filling;
     filling.cache_dir = options_.shared_cache_dir;
     const auto cache = KernelCache::open(filling);
-    for (const char* key : {"a", "b"}) cache->store(sample(key));
+    for (const char* key : {"a", "b"}) cache->store(make_entry(key));
     for_each_shared([](const fs::path& path, bool is_folder) {
       fs::permissions(path, static_cast<fs::perms>(is_folder ? 0755 : 0644));
     });
@@ -83,7 +83,7 @@ TEST_F(SharedCache, IsReadForWhatIsAbsentAndNeverWritten) {
   EXPECT_TRUE(cache->load("a").has_value());
   EXPECT_TRUE(cache->list().empty()) << "it is not copied";
   EXPECT_FALSE(cache->load("c").has_value());
-  cache->store(sample("c"));
+  cache->store(make_entry("c"));
   EXPECT_TRUE(cache->load("c").has_value());
   EXPECT_EQ(cache->list().size(), 1u);
   EXPECT_EQ(shared_files(), before);
@@ -98,7 +98,7 @@ TEST_F(SharedCache, DamagedEntriesAreLeftOutWithOneWarning) {
   EXPECT_FALSE(cache->load("b").has_value());
   EXPECT_EQ(cache->damaged(), 2);
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("of the shared kernel cache is damaged and left out")));
-  cache->store(sample("a"));
+  cache->store(make_entry("a"));
   EXPECT_TRUE(cache->load("a").has_value());
   EXPECT_EQ(shared_files(), before);
 }
@@ -130,7 +130,7 @@ TEST_F(SharedCache, ServesWhereTheCacheItselfCannotBeMade) {
   const auto cache = KernelCache::open(options_);
   ASSERT_NE(cache, nullptr);
   EXPECT_TRUE(cache->load("a").has_value());
-  cache->store(sample("c"));
+  cache->store(make_entry("c"));
   EXPECT_FALSE(cache->load("c").has_value());
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("running without the kernel cache")));
 }
