@@ -7,6 +7,7 @@
 #include "bindings/c/options.h"
 #include "bindings/c/tensor.h"
 #include "fusec/device.h"
+#include "runtime/plan/state.h"
 
 namespace fusec::c {
 namespace {
@@ -119,7 +120,7 @@ fusec_error* fusec_engine_io_json(const fusec_engine* engine, char** out) {
     const fusec::Engine& e = engine->engine;
     JsonWriter json;
     json.open('{');
-    write_io(json, e.inputs(), e.outputs(), e.symbols());
+    write_io(json, e.inputs(), e.outputs(), e.symbols(), e.state()->loaded->program.limits);
     json.member("device", to_string(e.device())).member("target", e.target().name);
     return json.close('}').give(out);
   });

@@ -106,10 +106,16 @@ JsonWriter& JsonWriter::value(const std::vector<std::string>& texts) {
 }
 
 void write_io(JsonWriter& json, const std::vector<TensorInfo>& inputs, const std::vector<TensorInfo>& outputs,
-              const std::vector<std::string>& symbols) {
+              const std::vector<std::string>& symbols, const ir::Limits& limits) {
   write_all(json, "inputs", inputs);
   write_all(json, "outputs", outputs);
-  json.member("symbols", symbols);
+  json.member("symbols", symbols).key("ranges").open('[');
+  for (const auto& [extent, range] : limits) {
+    json.open('{').member("extent", extent.str()).member("least", range.least).key("most");
+    range.most == INT64_MAX ? json.null() : json.value(range.most);
+    json.close('}');
+  }
+  json.close(']');
 }
 
 }  // namespace fusec::c

@@ -10,6 +10,7 @@
 
 #include "bindings/c/error.h"
 #include "fusec/shape.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::c {
 
@@ -43,8 +44,8 @@ class JsonWriter {
   bool comma_ = false;  // there is a member before the next one
 };
 
-// The members "inputs", "outputs" and "symbols".
+// The members "inputs", "outputs", "symbols" and "ranges".
 void write_io(JsonWriter& json, const std::vector<TensorInfo>& inputs, const std::vector<TensorInfo>& outputs,
-              const std::vector<std::string>& symbols);
+              const std::vector<std::string>& symbols, const ir::Limits& limits);
 
 }  // namespace fusec::c

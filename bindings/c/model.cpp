@@ -143,7 +143,7 @@ fusec_error* fusec_model_io_json(const fusec_model* model, char** out) {
     FUSEC_TRY(check_handle(model, "model"));
     JsonWriter json;
     json.open('{');
-    write_io(json, model->model.inputs, model->model.outputs, model->model.symbols);
+    write_io(json, model->model.inputs, model->model.outputs, model->model.symbols, model->model.graph->limits);
     return json.close('}').give(out);
   });
 }

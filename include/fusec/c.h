@@ -201,8 +201,10 @@ FUSEC_C_API fusec_error* fusec_model_load_onnx_managed(const void* bytes, size_t
 FUSEC_C_API fusec_error* fusec_onnx_support_json(const void* bytes, size_t size, const fusec_options* options,
                                                  char** out);
 
-/* {"inputs": [{"name": "x", "dtype": "f32", "shape": ["n", 64]}, ...], "outputs": [...], "symbols": ["n"]}. An extent
- * is a number, or the text of an expression over the symbols. */
+/* {"inputs": [{"name": "x", "dtype": "f32", "shape": ["n", 64]}, ...], "outputs": [...], "symbols": ["n"],
+ * "ranges": [{"extent": "n", "least": 1, "most": 64}, ...]}. An extent is a number, or the text of an expression over
+ * the symbols. ranges has the symbols and expressions whose values are bounded; most is null where there is no upper
+ * bound. */
 FUSEC_C_API fusec_error* fusec_model_io_json(const fusec_model* model, char** out);
 
 FUSEC_C_API void fusec_model_free(fusec_model* model);

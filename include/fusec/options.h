@@ -43,6 +43,9 @@ struct FUSEC_API Options {
   int threads = 0;                       // 0: what the machine and OMP_NUM_THREADS give
   std::optional<std::string> cache_dir;  // default: $FUSEC_CACHE_DIR, else $XDG_CACHE_HOME/fusec, else ~/.cache/fusec
   bool use_cache = true;
+  // A folder laid out as cache_dir, of kernels and measured times that many machines read: looked at after cache_dir,
+  // and never written. Default: $FUSEC_SHARED_CACHE_DIR; empty: none.
+  std::optional<std::string> shared_cache_dir;
   int64_t cache_limit =
       int64_t{2} << 30;  // bytes that the kernel cache keeps, those used longest ago go first; 0: no bound
   std::vector<std::string> disabled_passes;

@@ -87,6 +87,14 @@ Result<runtime::Artifacts> emit_kernels(const ir::Program& program, const std::v
                                  compile_threads(options), runtime::make_warn(options), counts, deadline);
 }
 
+// Takes the kernels of other shards out; how many there were.
+int64_t leave_to_others(std::vector<ir::KernelId>& ids, const ir::Program& program, const Target& target,
+                        const Options& options, const runtime::Shard& shard) {
+  return static_cast<int64_t>(std::erase_if(ids, [&](ir::KernelId id) {
+    return !shard.has(codegen::artifact_key(program.kernels[id], target, options.codegen));
+  }));
+}
+
 // For binds that need more than the usual kernels, each with the time that a compile has.
 runtime::ObtainKernels obtain_later(const Target& target, const Options& options) {
   return [target, options](const ir::Program& program,
@@ -141,7 +149,7 @@ Result<runtime::Stages> runtime::run_stages(const ir::Graph& imported, const Tar
 }
 
 Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options& options, const Target& wanted,
-                                              KernelSet kernels, const Machine* machine) {
+                                              KernelSet kernels, const Machine* machine, KernelShard* shard) {
   if (!model.graph) return Status(StatusCode::invalid_argument, "the Model holds no graph");
   const Target target = codegen::writable_target(wanted, options.codegen);
   // One by one: GCC 12 destroys members twice where a later one of a braced list throws.
@@ -166,7 +174,8 @@ Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options&
   FUSEC_TRY(dump_code(parts.program, target, options));
   KernelCounts counts;
   const bool all = kernels == KernelSet::picked;
-  const std::vector<ir::KernelId> ids = all ? picked_kernels(parts.program) : usual_kernels(parts.program);
+  std::vector<ir::KernelId> ids = all ? picked_kernels(parts.program) : usual_kernels(parts.program);
+  if (shard != nullptr) shard->elsewhere += leave_to_others(ids, parts.program, target, options, shard->shard);
   FUSEC_ASSIGN(parts.artifacts, timed_stage(stats.stages, "emit", [&] {
                  return emit_kernels(parts.program, ids, target, options, counts, deadline);
                }));

@@ -322,6 +322,12 @@ TEST(CInterface, sets_symbols_and_constants_of_onnx_models) {
   EXPECT_EQ(io["inputs"][0]["shape"], Json({3, 1, 8, 8}));
   EXPECT_EQ(io["symbols"], Json::array());
 
+  const auto limited = make<fusec_options>(fusec_options_new);
+  EXPECT_OK(fusec_options_set(limited.get(), "range", "N=2:64"));
+  const auto some = make<fusec_model>(fusec_model_load_onnx, path.c_str(), limited.get());
+  EXPECT_EQ(read_json(fusec_model_io_json, some.get())["ranges"],
+            Json::parse(R"([{"extent":"N","least":2,"most":64}])"));
+
   const std::string bytes = read_file(path);
   std::vector<float> image(64);
   std::vector<int64_t> shape = {1, 1, 8, 8};
