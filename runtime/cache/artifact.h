@@ -28,8 +28,10 @@ using Warn = std::function<void(const std::string&)>;
 // Options::cache_dir, else $FUSEC_CACHE_DIR, else $XDG_CACHE_HOME/fusec, else ~/.cache/fusec; empty: none of them is
 // set.
 std::string cache_root(const Options& options);
-// Options::on_warning, or one line on stderr.
+// Options::on_warning, else Options::on_log, else one line on stderr.
 Warn make_warn(const Options& options);
+// Gives text() to Options::on_log; without one, the text is not even made. Not for warnings.
+void log(const Options& options, Severity severity, const std::function<std::string()>& text);
 
 class KernelCache {
  public:

@@ -56,6 +56,8 @@ TEST(OptionKeys, set_the_members_that_they_are_for) {
                                    {"compile-limit", "1.5"},
                                    {"disable-pass", "a"},
                                    {"disable-pass", "b"},
+                                   {"replaceable-weights", "w"},
+                                   {"replaceable-weights", "*"},
                                    {"cache-dir", "/x"},
                                    {"cache-limit", "500M"},
                                    {"no-cache", "true"},
@@ -78,6 +80,7 @@ TEST(OptionKeys, set_the_members_that_they_are_for) {
   EXPECT_EQ(o.codegen, Codegen::nvrtc);
   EXPECT_EQ(o.compile_seconds, 1.5);
   EXPECT_EQ(o.disabled_passes, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(o.replaceable_weights, (std::vector<std::string>{"w", "*"}));
   EXPECT_EQ(o.cache_dir, "/x");
   EXPECT_EQ(o.cache_limit, int64_t{500} << 20);
   EXPECT_FALSE(o.use_cache);
