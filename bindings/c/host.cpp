@@ -75,7 +75,7 @@ fusec_tensor to_c(const CallTensor& tensor, fusec_device device) {
           0};
 }
 
-CustomCall wrap_call(fusec_call* call, void* user, bool on_gpu) {
+CustomCall wrap_call(fusec_call call, void* user, bool on_gpu) {
   return [=](std::span<const CallTensor> inputs, const CallTensor& output, const std::string& attributes,
              void* stream) -> Status {
     const fusec_device device{on_gpu ? FUSEC_DEVICE_CUDA : FUSEC_DEVICE_CPU, 0};
@@ -122,7 +122,7 @@ fusec_error* fusec_options_set_host(fusec_options* options, const fusec_host* ho
   });
 }
 
-fusec_error* fusec_register_call(const char* name, const char* platform, fusec_call* call, void* user) {
+fusec_error* fusec_register_call(const char* name, const char* platform, fusec_call call, void* user) {
   return guarded([&]() -> fusec::Status {
     FUSEC_TRY(check_pointer(name, "name"));
     FUSEC_TRY(check_pointer(platform, "platform"));

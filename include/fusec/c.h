@@ -309,13 +309,13 @@ FUSEC_C_API fusec_error* fusec_builder_finish(const fusec_builder* builder, fuse
  * Tensors are dense, on the platform's device, and aligned to their elements; the ordinal of a GPU is not given.
  * Several threads may call it at once. `stream`: of a GPU, the CUstream on which the function puts its work without
  * waiting for it; it may be in capture. */
-typedef int fusec_call(void* user, const fusec_tensor* inputs, size_t input_count, const fusec_tensor* output,
-                       const char* attributes, void* stream);
+typedef int (*fusec_call)(void* user, const fusec_tensor* inputs, size_t input_count, const fusec_tensor* output,
+                          const char* attributes, void* stream);
 
 /* From now on engines for the platform, "cpu" or "cuda", call `call` under this name; NULL removes it. An engine keeps
  * the function it was made with. Compiling and loading what calls a name that is not registered is FUSEC_UNSUPPORTED;
  * writing a package is not. */
-FUSEC_C_API fusec_error* fusec_register_call(const char* name, const char* platform, fusec_call* call, void* user);
+FUSEC_C_API fusec_error* fusec_register_call(const char* name, const char* platform, fusec_call call, void* user);
 
 /* --- Engines -------------------------------------------------------------------------------------------------------
  */
