@@ -120,6 +120,16 @@ fusec_error* fusec_builder_constant(fusec_builder* builder, const fusec_tensor* 
   });
 }
 
+fusec_error* fusec_builder_weight(fusec_builder* builder, const char* name, const fusec_tensor* tensor,
+                                  fusec_value* out) {
+  return add_value(builder, out, [&]() -> Result<Var> {
+    FUSEC_TRY(check_pointer(name, "name"));
+    FUSEC_TRY(check_pointer(tensor, "tensor"));
+    FUSEC_ASSIGN(const Tensor data, copy_to_host(*tensor, "parameter 'tensor'"));
+    return builder->builder.weight(name, data);
+  });
+}
+
 fusec_error* fusec_builder_constant_managed(fusec_builder* builder, fusec_managed_tensor* tensor, fusec_value* out) {
   return add_value(builder, out, [&]() -> Result<Var> {
     FUSEC_TRY(check_pointer(tensor, "tensor"));
@@ -153,7 +163,7 @@ fusec_error* fusec_builder_ops_json(char** out) {
       }
       json.close(']').close('}');
     }
-    return json.close(']').give(out);
+    return give_json(json.close(']'), out);
   });
 }
 
@@ -165,7 +175,7 @@ fusec_error* fusec_builder_value_json(const fusec_builder* builder, fusec_value 
     FUSEC_ASSIGN(const Var var, find_value(*builder, value, "value"));
     JsonWriter json;
     json.open('{').member("dtype", to_string(var.dtype())).member("shape", var.shape());
-    return json.close('}').give(out);
+    return give_json(json.close('}'), out);
   });
 }
 

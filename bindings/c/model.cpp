@@ -65,7 +65,7 @@ fusec_error* fusec_devices_json(char** out) {
       json.member("memory_bytes", info.memory_bytes).member("driver", info.driver);
       json.member("target", info.target.name).close('}');
     }
-    return json.close(']').give(out);
+    return give_json(json.close(']'), out);
   });
 }
 
@@ -132,7 +132,7 @@ fusec_error* fusec_onnx_support_json(const void* bytes, size_t size, const fusec
       json.open('{').member("node", node.node).member("op", node.op).member("domain", node.domain);
       json.member("supported", node.supported).member("reason", node.reason).close('}');
     }
-    return json.close(']').give(out);
+    return give_json(json.close(']'), out);
   });
 }
 
@@ -144,7 +144,7 @@ fusec_error* fusec_model_io_json(const fusec_model* model, char** out) {
     JsonWriter json;
     json.open('{');
     write_io(json, model->model.inputs, model->model.outputs, model->model.symbols, model->model.graph->limits);
-    return json.close('}').give(out);
+    return give_json(json.close('}'), out);
   });
 }
 

@@ -62,7 +62,7 @@ class Lowering {
     schedule_regions();
     for (size_t i = 0; i < partition_.regions.size(); ++i) {
       const Region& region = partition_.regions[i];
-      FUSEC_TRY(deadline_.check("lower"));
+      FUSEC_TRY(deadline_.check("lower", static_cast<double>(i) / static_cast<double>(partition_.regions.size())));
       Result<ir::Slot> slot = region.kind == RegionKind::anchor ? library_slot(region) : kernel_slot(region, keys_[i]);
       if (!slot.ok()) return slot.status().with_note("while lowering " + origin(region));
       program_.slots.push_back(std::move(*slot));

@@ -38,7 +38,7 @@ bool converts_factor(const Graph& graph, const Users& users, const Node& node, b
 }
 
 bool is_foldable(const Graph& graph, const Node& node) {
-  if (!is_const(graph.type(node.output).shape)) return false;
+  if (!is_const(graph.type(node.output).shape) || is_kind(node.op, ir::OpPattern::opaque)) return false;
   if (node.op == TensorOp::dim && !is_const(node.attrs.dims("value"))) return false;
   return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ir::ValueId v) { return graph.is_constant(v); });
 }

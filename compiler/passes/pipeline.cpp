@@ -99,7 +99,7 @@ Status optimize(ir::Graph& graph, const Target& target, const Options& options, 
     const auto& disabled = options.disabled_passes;
     const bool left_out = stopped || std::find(disabled.begin(), disabled.end(), pass.name) != disabled.end();
     if (left_out && !pass.required) continue;
-    FUSEC_TRY(deadline.check("optimize"));
+    FUSEC_TRY(deadline.check("optimize", static_cast<double>(number - 1) / static_cast<double>(pipeline().size())));
     const auto start = Clock::now();
     FUSEC_ASSIGN(const bool changed, run_pass(pass, graph, context));
     const double ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();

@@ -83,7 +83,12 @@ std::string shared_cache_root(const Options& options) {
 
 Warn make_warn(const Options& options) {
   if (options.on_warning) return options.on_warning;
+  if (options.on_log) return [log = options.on_log](const std::string& text) { log(Severity::warning, text); };
   return [](const std::string& text) { (void)std::fprintf(stderr, "fusec: warning: %s\n", text.c_str()); };
+}
+
+void log(const Options& options, Severity severity, const std::function<std::string()>& text) {
+  if (options.on_log) options.on_log(severity, text());
 }
 
 std::unique_ptr<KernelCache> KernelCache::open(const Options& options, const Warn& warn) {

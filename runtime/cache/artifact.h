@@ -32,8 +32,10 @@ using Warn = std::function<void(const std::string&)>;
 std::string cache_root(const Options& options);
 // Options::shared_cache_dir, else $FUSEC_SHARED_CACHE_DIR; empty: neither is set, or Options::use_cache is false.
 std::string shared_cache_root(const Options& options);
-// Options::on_warning, or one line on stderr.
+// Options::on_warning, else Options::on_log, else one line on stderr.
 Warn make_warn(const Options& options);
+// Gives text() to Options::on_log; without one, the text is not even made. Not for warnings.
+void log(const Options& options, Severity severity, const std::function<std::string()>& text);
 
 class KernelCache {
  public:

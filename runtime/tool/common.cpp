@@ -96,6 +96,7 @@ void declare_compiling(Flags& flags, ModelFlags& to) {
   declare(flags, "codegen", to.codegen);
   declare(flags, "compile-limit", to.compile_limit);
   declare(flags, "disable-pass", to.disabled_passes);
+  declare(flags, "replaceable-weights", to.replaceable_weights);
   declare(flags, "dump", to.dump);
 }
 
@@ -212,6 +213,7 @@ Result<Options> parse_options(const ModelFlags& flags) {
   options.use_library = !flags.no_library;
   options.fuse = !flags.no_fusion;
   options.disabled_passes = flags.disabled_passes;
+  options.replaceable_weights = flags.replaceable_weights;
   FUSEC_ASSIGN(options.target, single_target(flags));
   FUSEC_TRY(set_text(options, "dump", flags.dump));
   return options;

@@ -6,6 +6,7 @@
 #include "compiler/import/onnx/import.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -37,6 +38,29 @@ using proto::NodeProto;
 
 constexpr std::size_t kMaxListedOps = 100;
 
+// "axis=1 names=[a, b]": numbers, texts and lists of them, by name.
+std::string attributes_text(const NodeProto& node) {
+  std::string out;
+  for (const proto::AttributeProto& a : node.attribute()) {
+    out += (out.empty() ? "" : " ") + a.name() + "=";
+    if (a.type() == proto::AttributeProto::INT) {
+      out += std::to_string(a.i());
+    } else if (a.type() == proto::AttributeProto::FLOAT) {
+      out += fmt::format("{}", a.f());
+    } else if (a.type() == proto::AttributeProto::STRING) {
+      out += a.s();
+    } else if (a.type() == proto::AttributeProto::INTS) {
+      out += fmt::format("[{}]", fmt::join(a.ints(), ", "));
+    } else if (a.type() == proto::AttributeProto::FLOATS) {
+      out += fmt::format("[{}]", fmt::join(a.floats(), ", "));
+    } else {
+      fail_unsupported(fmt::format("attribute '{}' of a custom call: numbers, texts and lists of numbers are read",
+                                   short_name(a.name())));
+    }
+  }
+  return out;
+}
+
 class Importer {
  public:
   Importer(const ModelProto& model, const ImportOptions& options, const Assumptions& assumptions)
@@ -60,8 +84,6 @@ class Importer {
   // Imports what can be imported and tells of each node of the main graph whether it could.
   void check(Scope& scope, std::vector<NodeSupport>& support) {
     support_ = &support;
-    for (const auto* list : {&model_.graph().value_info(), &model_.graph().output()})
-      for (const auto& value : *list) declared_.emplace(value.name(), &value);
     std::map<std::string, int64_t> opsets;
     (void)import_nodes(scope, opsets);
   }
@@ -94,6 +116,8 @@ class Importer {
     opsets = read_opsets(model_.opset_import());
     scope.opsets = &opsets;
     const GraphProto& graph = model_.graph();
+    for (const auto* list : {&graph.value_info(), &graph.output()})
+      for (const auto& value : *list) declared_.emplace(value.name(), &value);
     bind_initializers(graph, scope);
     bind_inputs(graph, scope);
     symbols_.check_overrides();
@@ -126,8 +150,9 @@ class Importer {
   void bind_initializers(const GraphProto& graph, Scope& scope) {
     if (graph.sparse_initializer_size() > 0) fail_unsupported("sparse initializers");
     const auto start = std::chrono::steady_clock::now();
+    const bool is_main = scope.outer == nullptr;
     for (const auto& tensor : graph.initializer())
-      bind(scope, tensor.name(), b_.constant(read_tensor(tensor, source_)));
+      bind(scope, tensor.name(), b_.constant(read_tensor(tensor, source_), is_main ? tensor.name() : ""));
     const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start;
     if (options_.weights_ms != nullptr) *options_.weights_ms += passed.count();
   }
@@ -341,6 +366,8 @@ class Importer {
       return inputs ? call(*function, node, AttributeMap(), *inputs, where) : nothing;
     }
     std::string domain = normalize_op_domain(node.domain());
+    if (std::find(options_.call_domains.begin(), options_.call_domains.end(), domain) != options_.call_domains.end())
+      return inputs ? custom_call(node, domain, *inputs) : nothing;
     auto opset = scope.opsets->find(domain);
     if (opset == scope.opsets->end())
       fail_invalid(fmt::format("opset_import lacks the domain '{}'", short_name(domain)));
@@ -356,6 +383,36 @@ class Importer {
     if (!has_body(*schema)) fail_unsupported("no rule for it");
     if (!inputs) return nothing;
     return expand(*schema, node, scope, *inputs, where);
+  }
+
+  // Extents without a name, or with one that no input has, would have no value in a run.
+  void check_known(const Shape& shape, const std::string& name) const {
+    std::set<std::string> used;
+    for (const Dim& extent : shape) extent.collect_symbols(used);
+    for (const std::string& symbol : used) {
+      if (std::find(b_.symbols().begin(), b_.symbols().end(), symbol) != b_.symbols().end()) continue;
+      fail_unsupported(
+          fmt::format("a custom call whose result '{}' has the extent '{}' in value_info, which no input has",
+                      short_name(name), short_name(symbol)));
+    }
+  }
+
+  // The function of the host takes the node's attributes as text.
+  std::vector<Binding> custom_call(const NodeProto& node, const std::string& domain, const std::vector<Val>& inputs) {
+    if (node.output_size() != 1) fail_unsupported("a custom call with several outputs");
+    if (std::any_of(inputs.begin(), inputs.end(), [](Val v) { return !v.valid(); }))
+      fail_unsupported("a custom call without one of its inputs");
+    const auto declared = declared_.find(node.output(0));
+    if (declared == declared_.end())
+      fail_unsupported(fmt::format("a custom call needs the type of '{}' in value_info", short_name(node.output(0))));
+    ir::Type type = input_type(*declared->second);
+    b_.check_size(type);
+    check_known(type.shape, node.output(0));
+    ir::Attrs attrs{{"name", domain + "." + node.op_type()},
+                    {"attributes", attributes_text(node)},
+                    {"dtype", type.dtype},
+                    {"shape", type.shape}};
+    return {b_.emit(ir::TensorOp::custom_call, inputs, std::move(attrs))};
   }
 
   static std::vector<Binding> bindings(const NodeContext& context) {
