@@ -326,10 +326,6 @@ class Lowering {
     return {};
   }
 
-  bool is_attention(const Region& region) const {
-    return graph_.nodes[region.nodes[0]].op == ir::Op(ir::TensorOp::attention);
-  }
-
   // The order of a scan's sums cannot be read from its kernel, so nothing shows that another kernel adds alike.
   bool has_scan(const Region& region) const {
     return std::any_of(region.nodes.begin(), region.nodes.end(),
@@ -374,12 +370,8 @@ class Lowering {
   Result<LoopNest> unscheduled_nest(const Region& region, const Storages& storage,
                                     const SymbolBindings& symbols) const {
     FUSEC_TRY(deadline_.check("lower"));
-    if (is_attention(region)) {
-      LoopNest nest = build_attention_nest(graph_, storage, region, {.numerics = options_.numerics});
-      fix_symbols(nest, symbols);
-      return nest;
-    }
     FUSEC_ASSIGN(LoopNest nest, build_region_nest({graph_, storage, target_, options_.numerics}, region));
+    if (graph_.nodes[region.nodes[0]].op == ir::TensorOp::attention) return fix_symbols(nest, symbols), nest;
     const auto multiplies = [&](NodeId id) { return is_product_sum(graph_, graph_.nodes[id], true); };
     nest.multiplies = multiplies_by_kernels(target_, options_) && std::ranges::any_of(region.nodes, multiplies);
     find_aliases(nest);
@@ -404,8 +396,7 @@ class Lowering {
     std::vector<Scheduled> all;
     all.push_back(scheduled(std::move(nest), extents, values, stem, symbols));
     // Symbols of the model have the value that unset ones have at a run; what matters is seen at a larger one.
-    const bool fixed =
-        !symbols.empty() || std::all_of(extents.begin(), extents.end(), [](const Dim& d) { return d.is_const(); });
+    const bool fixed = !symbols.empty() || std::ranges::all_of(extents, [](const Dim& d) { return d.is_const(); });
     const int64_t symbol = fixed ? 1 : kLargeSymbol;
     const std::vector<Dim> launch = all[0].made.extents;
     const ir::KernelCost cost = predict(all[0].kernel, launch, symbol);

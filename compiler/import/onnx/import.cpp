@@ -6,18 +6,17 @@
 #include "compiler/import/onnx/import.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <map>
 #include <new>
-#include <set>
 #include <unordered_map>
 #include <utility>
 
 #include "compiler/import/onnx/build_ops.h"
 #include "compiler/import/onnx/builder.h"
+#include "compiler/import/onnx/custom_call.h"
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/functions.h"
 #include "compiler/import/onnx/ops.h"
@@ -28,7 +27,6 @@
 #include "ir/support/check.h"
 
 namespace fusec::importer {
-
 namespace {
 
 using proto::FunctionProto;
@@ -37,29 +35,6 @@ using proto::ModelProto;
 using proto::NodeProto;
 
 constexpr std::size_t kMaxListedOps = 100;
-
-// "axis=1 names=[a, b]": numbers, texts and lists of them, by name.
-std::string attributes_text(const NodeProto& node) {
-  std::string out;
-  for (const proto::AttributeProto& a : node.attribute()) {
-    out += (out.empty() ? "" : " ") + a.name() + "=";
-    if (a.type() == proto::AttributeProto::INT) {
-      out += std::to_string(a.i());
-    } else if (a.type() == proto::AttributeProto::FLOAT) {
-      out += fmt::format("{}", a.f());
-    } else if (a.type() == proto::AttributeProto::STRING) {
-      out += a.s();
-    } else if (a.type() == proto::AttributeProto::INTS) {
-      out += fmt::format("[{}]", fmt::join(a.ints(), ", "));
-    } else if (a.type() == proto::AttributeProto::FLOATS) {
-      out += fmt::format("[{}]", fmt::join(a.floats(), ", "));
-    } else {
-      fail_unsupported(fmt::format("attribute '{}' of a custom call: numbers, texts and lists of numbers are read",
-                                   short_name(a.name())));
-    }
-  }
-  return out;
-}
 
 class Importer {
  public:
@@ -362,11 +337,10 @@ class Importer {
   std::vector<Binding> import_results(const NodeProto& node, Scope& scope, const std::string& where) {
     std::optional<std::vector<Val>> inputs = read_inputs(node, scope);
     std::vector<Binding> nothing(static_cast<std::size_t>(node.output_size()));
-    if (const FunctionProto* function = functions_.find(node)) {
+    if (const FunctionProto* function = functions_.find(node))
       return inputs ? call(*function, node, AttributeMap(), *inputs, where) : nothing;
-    }
     std::string domain = normalize_op_domain(node.domain());
-    if (std::find(options_.call_domains.begin(), options_.call_domains.end(), domain) != options_.call_domains.end())
+    if (std::ranges::count(options_.call_domains, domain) > 0)
       return inputs ? custom_call(node, domain, *inputs) : nothing;
     auto opset = scope.opsets->find(domain);
     if (opset == scope.opsets->end())
@@ -381,38 +355,14 @@ class Importer {
       return bindings(context);
     }
     if (!has_body(*schema)) fail_unsupported("no rule for it");
-    if (!inputs) return nothing;
-    return expand(*schema, node, scope, *inputs, where);
+    return inputs ? expand(*schema, node, scope, *inputs, where) : nothing;
   }
 
-  // Extents without a name, or with one that no input has, would have no value in a run.
-  void check_known(const Shape& shape, const std::string& name) const {
-    std::set<std::string> used;
-    for (const Dim& extent : shape) extent.collect_symbols(used);
-    for (const std::string& symbol : used) {
-      if (std::find(b_.symbols().begin(), b_.symbols().end(), symbol) != b_.symbols().end()) continue;
-      fail_unsupported(
-          fmt::format("a custom call whose result '{}' has the extent '{}' in value_info, which no input has",
-                      short_name(name), short_name(symbol)));
-    }
-  }
-
-  // The function of the host takes the node's attributes as text.
   std::vector<Binding> custom_call(const NodeProto& node, const std::string& domain, const std::vector<Val>& inputs) {
-    if (node.output_size() != 1) fail_unsupported("a custom call with several outputs");
-    if (std::any_of(inputs.begin(), inputs.end(), [](Val v) { return !v.valid(); }))
-      fail_unsupported("a custom call without one of its inputs");
-    const auto declared = declared_.find(node.output(0));
-    if (declared == declared_.end())
-      fail_unsupported(fmt::format("a custom call needs the type of '{}' in value_info", short_name(node.output(0))));
-    ir::Type type = input_type(*declared->second);
-    b_.check_size(type);
-    check_known(type.shape, node.output(0));
-    ir::Attrs attrs{{"name", domain + "." + node.op_type()},
-                    {"attributes", attributes_text(node)},
-                    {"dtype", type.dtype},
-                    {"shape", type.shape}};
-    return {b_.emit(ir::TensorOp::custom_call, inputs, std::move(attrs))};
+    std::optional<ir::Type> type;
+    if (const auto at = declared_.find(node.output_size() == 1 ? node.output(0) : ""); at != declared_.end())
+      type = input_type(*at->second);
+    return {import_custom_call(b_, node, domain, inputs, type)};
   }
 
   static std::vector<Binding> bindings(const NodeContext& context) {
