@@ -62,7 +62,7 @@ TEST(CustomCall, NeedsTheTypeOfItsResult) {
   EXPECT_THAT(why("m (float[N] x) => (float[N] y) <float[M] t> { t = acme.F(x) y = Relu(t) }"),
               HasSubstr("the extent 'M'"));
   EXPECT_THAT(why("m (float[N] x) => (float[N] y, float[N] z) { y, z = acme.F(x) }"), HasSubstr("several outputs"));
-  EXPECT_THAT(why("m (float[N] x) => (float[N] y) { y = acme.F(x, ) }"), HasSubstr("custom call"));
+  EXPECT_THAT(why("m (float[N] x) => (float[N] y) { y = acme.F(x, , x) }"), HasSubstr("without one of its inputs"));
 }
 
 TEST(CustomCall, IsUnsupportedWhereNobodyAskedForTheDomain) {

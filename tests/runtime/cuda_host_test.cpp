@@ -63,22 +63,32 @@ TEST(CudaHost, arenas_outputs_and_staging_are_of_its_allocator) {
   options.allocator = memory.hooks(context->driver());
   std::vector<Tensor> outputs, here;
   {
-    Session session = *Session::create(*gpu_engine(chain(3), fake, options));
+    const Result<Engine> engine = gpu_engine(chain(3), fake, options);
+    ASSERT_TRUE(engine.ok()) << engine.status().str();
+    Result<Session> created = Session::create(*engine);
+    ASSERT_TRUE(created.ok()) << created.status().str();
+    Session session = *std::move(created);
     const Tensor x = on_gpu(iota(4)), h = host(iota(4));
-    outputs = *session.run(std::span(&x, 1));
+    auto made = session.run(std::span(&x, 1));
+    ASSERT_TRUE(made.ok()) << made.status().str();
+    outputs = *std::move(made);
     EXPECT_TRUE(memory.has(outputs[0]));
     EXPECT_FALSE(outputs[0].on_host());
     EXPECT_EQ(copy_values(outputs[0]), plus(iota(4), 3));
-    EXPECT_GE(memory.allocated, 2);         // the arena, too
-    here = *session.run(std::span(&h, 1));  // staged, and made on the host
+    EXPECT_GE(memory.allocated, 2);        // the arena, too
+    made = session.run(std::span(&h, 1));  // staged, and made on the host
+    ASSERT_TRUE(made.ok()) << made.status().str();
+    here = *std::move(made);
     EXPECT_TRUE(memory.has(here[0]));
     EXPECT_TRUE(here[0].on_host());
     EXPECT_EQ(copy_values(here[0]), plus(iota(4), 3));
     // On a stream of the caller an output is memory of that stream.
-    const auto stream = *runtime::cuda::make_stream(context);
+    const runtime::cuda::Current current(*context);
+    const auto stream = runtime::cuda::make_stream(context);
+    ASSERT_TRUE(stream.ok()) << stream.status().str();
     Tensor out;
-    ASSERT_TRUE(session.run_async(std::span(&x, 1), std::span(&out, 1), stream.get()).ok());
-    EXPECT_EQ(memory.held[out.data()].stream, stream.get());
+    ASSERT_TRUE(session.run_async(std::span(&x, 1), std::span(&out, 1), stream->get()).ok());
+    EXPECT_EQ(memory.held[out.data()].stream, stream->get());
     const int before = memory.allocated;
     ASSERT_TRUE(run(session, x, outputs[0]).ok());
     EXPECT_EQ(memory.allocated, before);
