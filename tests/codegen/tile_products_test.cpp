@@ -292,6 +292,14 @@ TEST(TileProducts, LlvmKeepsTheSumsInRegisters) {
   expect_sums_in_registers(Codegen::llvm);
 }
 
+TEST(TileProducts, AreMadeByNvrtcWhereItIs) {
+  const ir::Kernel kernel = cuda_kernel(small_kernel("f16"));
+  const Target target = named_target("sm_90").value();
+  EXPECT_EQ(codegen::emitters(kernel, target, Codegen::automatic).front(),
+            codegen::has_nvrtc() ? Codegen::nvrtc : Codegen::llvm);
+  EXPECT_EQ(codegen::emitters(kernel, target, Codegen::llvm), std::vector{Codegen::llvm});
+}
+
 TEST(TileProducts, AreForOneArchitecture) {
   const ir::Kernel kernel = cuda_kernel(small_kernel("f16"));
   for (const Codegen codegen : {Codegen::nvrtc, Codegen::llvm}) {
