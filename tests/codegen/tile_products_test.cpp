@@ -269,7 +269,9 @@ TEST(TileProducts, NvrtcKeepsTheSumsInRegisters) {
 }
 
 TEST(TileProducts, LlvmKeepsTheSumsInRegisters) {
-  if (!codegen::has_assembler()) GTEST_SKIP() << "no assembler";
+  // nvJitLink makes relocatable code, in which warpgroups cannot share registers.
+  if (codegen::assembler_key().rfind("ptx-compiler", 0) != 0)
+    GTEST_SKIP() << "no PTX compiler: " << codegen::assembler_key();
   expect_sums_in_registers(Codegen::llvm);
 }
 
