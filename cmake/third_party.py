@@ -112,7 +112,7 @@ def write_notices(to):
 
 
 def needed_libraries(build):
-    for folder in ("bin", "lib"):
+    for folder in ("bin", "lib", "triton/fusec"):
         for path in sorted((build / folder).glob("*")):
             if path.is_file() and not path.is_symlink() and not path.name.endswith(".a"):
                 shown = subprocess.run(["readelf", "-W", "-d", path], capture_output=True, text=True).stdout

@@ -78,6 +78,11 @@ std::vector<Codegen> emitters(const Target& target, Codegen codegen) {
   return has_assembler() ? std::vector{Codegen::llvm, Codegen::nvrtc} : std::vector{Codegen::nvrtc, Codegen::llvm};
 }
 
+std::vector<Codegen> emitters(const ir::Kernel& kernel, const Target& target, Codegen codegen) {
+  const bool left_to_nvrtc = codegen == Codegen::automatic && has_nvrtc() && ir::has_tile_product(kernel.body);
+  return left_to_nvrtc ? std::vector{Codegen::nvrtc, Codegen::llvm} : emitters(target, codegen);
+}
+
 Target writable_target(Target target, Codegen codegen) {
   target.has_tile_products &= codegen == Codegen::nvrtc ? has_nvrtc() : kHasLlvm || has_nvrtc();
   return target;
@@ -87,7 +92,7 @@ std::string artifact_key(const ir::Kernel& kernel, const Target& target, Codegen
   // The name does not affect the code. Extents keep their names, because the artifact's sizes are expressions in them.
   ir::Kernel unnamed = kernel;
   unnamed.name = "kernel";
-  return emitter_key(target, emitters(target, codegen).front()) + "\n" + codegen_key(target) +
+  return emitter_key(target, emitters(kernel, target, codegen).front()) + "\n" + codegen_key(target) +
          tiles_key(kernel, target) + "\n" + ir::print(unnamed);
 }
 

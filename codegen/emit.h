@@ -16,6 +16,9 @@ namespace fusec::codegen {
 // The emitters that `codegen` allows for the target, in the order in which they are tried. Codegen::automatic tries
 // LLVM, then NVRTC where it is found; NVRTC first where nothing assembles PTX.
 std::vector<Codegen> emitters(const Target& target, Codegen codegen);
+// Those for the kernel. Codegen::automatic tries NVRTC first for products of tiles: few of LLVM's take up to 4 %
+// longer.
+std::vector<Codegen> emitters(const ir::Kernel& kernel, const Target& target, Codegen codegen);
 
 // The target without what no emitter at hand writes: tile products where it has neither LLVM nor NVRTC.
 Target writable_target(Target target, Codegen codegen);
@@ -24,13 +27,13 @@ Target writable_target(Target target, Codegen codegen);
 // (codegen/artifact/evaluated.h).
 bool evaluates_kernels(const Target& target);
 
-// Calls make(emitter) for each of emitters(target, options.codegen) until one accepts the kernel, and warns if
+// Calls make(emitter) for each of emitters(kernel, target, options.codegen) until one accepts the kernel, and warns if
 // that is not the first. If none accepts it, returns the status of the first.
 template <class T, class Make>
 Result<T> by_first_emitter(const ir::Kernel& kernel, const Target& target, const EmitOptions& options,
                            const Make& make) {
   Status refused;
-  for (const Codegen emitter : emitters(target, options.codegen)) {
+  for (const Codegen emitter : emitters(kernel, target, options.codegen)) {
     Result<T> made = make(emitter);
     if (made.ok()) {
       if (!refused.ok() && options.on_warning) {

@@ -4,7 +4,7 @@
 addresses that are filled in before main and locked (BIND_NOW, RELRO), no stack or segment that is written and run, canaries on
 the stack and, with --fortified, checked string and memory calls.
 
-usage: check_hardening.py [--fortified] BUILD   what was built into BUILD/bin and BUILD/lib; print each fault, exit 1 if there is one
+usage: check_hardening.py [--fortified] BUILD   what was built into BUILD/bin, lib and triton/fusec; print each fault, exit 1 if there is one
        check_hardening.py --self-test CXX       build programs without each of these; each fault must be found
 
 Links are left out: they lead to libraries that others built.
@@ -50,7 +50,7 @@ def faults(path, fortified):
 
 
 def built(folder):
-    for part in ("bin", "lib"):
+    for part in ("bin", "lib", "triton/fusec"):
         for path in sorted((folder / part).glob("*")):
             if path.is_file() and not path.is_symlink():
                 with open(path, "rb") as file:

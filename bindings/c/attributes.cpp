@@ -21,13 +21,19 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-// Where the first character outside of brackets is that `ends`; npos if brackets do not match.
+// Where the first character outside of brackets and quotes is that `ends`; npos if these do not match.
 template <class Ends>
 std::size_t find_outside(std::string_view text, const Ends& ends) {
   std::string open;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
+    if (!open.empty() && open.back() == '"') {
+      if (c == '\\') ++i;
+      if (c == '"') open.pop_back();
+      continue;
+    }
     if (open.empty() && ends(c)) return i;
+    if (c == '"') open += '"';
     if (c == '(' || c == '[') open += c == '(' ? ')' : ']';
     if (c == ')' || c == ']') {
       if (open.empty() || open.back() != c) return std::string_view::npos;
@@ -71,6 +77,17 @@ Result<std::vector<int64_t>> parse_integers(std::string_view text) {
     values.push_back(value);
   }
   return values;
+}
+
+// A word, or a text in quotes.
+std::string parse_text(std::string_view text) {
+  if (text.size() < 2 || text.front() != '"' || text.back() != '"') return std::string(text);
+  std::string out;
+  for (std::size_t i = 1; i + 1 < text.size(); ++i) {
+    if (text[i] == '\\' && i + 2 < text.size()) ++i;
+    out += text[i];
+  }
+  return out;
 }
 
 Result<bool> parse_flag(std::string_view text) {
@@ -118,6 +135,7 @@ Result<Attributes::Value> Attributes::parse_value(std::string_view text, std::st
   if (kind == "integers") return wrap<Value>(parse_integers(text));
   if (kind == "extents") return wrap<Value>(parse_extents(text));
   if (kind == "name") return Value(std::string(text));
+  if (kind == "text") return Value(parse_text(text));
   const std::optional<DType> dtype = parse_dtype(text);
   if (!dtype) return reject(fmt::format("'{}' is no dtype such as f32, i64 or bool", text));
   return Value(*dtype);

@@ -15,7 +15,7 @@
 namespace fusec::c {
 
 // "axis:integer keep:flag?" of an op: names, kinds, and a question mark where it may be left out. Kinds: integer,
-// number, flag, name, dtype, extent, integers, extents.
+// number, flag, name, text, dtype, extent, integers, extents.
 struct AttributeSpec {
   std::string_view name, kind;
   bool required = true;

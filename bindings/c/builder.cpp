@@ -62,29 +62,6 @@ Result<std::vector<Var>> find_values(const fusec_builder& builder, const fusec_v
   return vars;
 }
 
-// Ends a tensor of the caller once it is his no more.
-struct ManagedOwner {
-  ManagedOwner() = default;
-  ManagedOwner(const ManagedOwner&) = delete;
-  ManagedOwner& operator=(const ManagedOwner&) = delete;
-  ~ManagedOwner() {
-    if (tensor != nullptr && tensor->deleter != nullptr) tensor->deleter(tensor);
-  }
-  fusec_managed_tensor* tensor = nullptr;
-};
-
-Status check_shareable(const fusec_managed_tensor& managed, const Tensor& tensor) {
-  const char* const why = managed.version.major != 1 ? "is of another DLPack than 1.x"
-                          : !tensor.on_host()        ? "lies on a GPU"
-                          : !tensor.is_contiguous()  ? "is not dense"
-                          : reinterpret_cast<std::uintptr_t>(tensor.data()) % size_of(tensor.dtype()) != 0
-                              ? "is not aligned to its elements"
-                              : nullptr;
-  if (why == nullptr) return {};
-  return Status(StatusCode::invalid_argument,
-                std::string("parameter 'tensor' ") + why + "; give its tensor to fusec_builder_constant, which copies");
-}
-
 }  // namespace
 }  // namespace fusec::c
 
@@ -143,14 +120,22 @@ fusec_error* fusec_builder_constant(fusec_builder* builder, const fusec_tensor* 
   });
 }
 
+fusec_error* fusec_builder_weight(fusec_builder* builder, const char* name, const fusec_tensor* tensor,
+                                  fusec_value* out) {
+  return add_value(builder, out, [&]() -> Result<Var> {
+    FUSEC_TRY(check_pointer(name, "name"));
+    FUSEC_TRY(check_pointer(tensor, "tensor"));
+    FUSEC_ASSIGN(const Tensor data, copy_to_host(*tensor, "parameter 'tensor'"));
+    return builder->builder.weight(name, data);
+  });
+}
+
 fusec_error* fusec_builder_constant_managed(fusec_builder* builder, fusec_managed_tensor* tensor, fusec_value* out) {
   return add_value(builder, out, [&]() -> Result<Var> {
     FUSEC_TRY(check_pointer(tensor, "tensor"));
-    FUSEC_ASSIGN(Tensor data, borrow(tensor->tensor, "parameter 'tensor'"));
-    FUSEC_TRY(check_shareable(*tensor, data));
-    const auto owner = std::make_shared<ManagedOwner>();
-    const Var var = builder->builder.constant(Tensor::share(data.dtype(), data.shape(), data.data(), owner));
-    if (var.valid()) owner->tensor = tensor;
+    FUSEC_ASSIGN(SharedTensor shared, share(*tensor, "parameter 'tensor'", "fusec_builder_constant"));
+    const Var var = builder->builder.constant(std::move(shared.tensor));
+    if (var.valid()) shared.owner->take(tensor);
     return var;
   });
 }
@@ -178,7 +163,7 @@ fusec_error* fusec_builder_ops_json(char** out) {
       }
       json.close(']').close('}');
     }
-    return json.close(']').give(out);
+    return give_json(json.close(']'), out);
   });
 }
 
@@ -190,7 +175,7 @@ fusec_error* fusec_builder_value_json(const fusec_builder* builder, fusec_value 
     FUSEC_ASSIGN(const Var var, find_value(*builder, value, "value"));
     JsonWriter json;
     json.open('{').member("dtype", to_string(var.dtype())).member("shape", var.shape());
-    return json.close('}').give(out);
+    return give_json(json.close('}'), out);
   });
 }
 

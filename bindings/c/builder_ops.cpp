@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "fusec/custom_call.h"
 #include "ir/ops/op.h"
 
 namespace fusec::c {
@@ -108,6 +109,11 @@ const BuilderOp kOps[] = {
      [](GraphBuilder& b, Args x, A a) {
        const double scale = a.number("scale");
        return x.size() > 3 ? b.attention(x[0], x[1], x[2], x[3], scale) : b.attention(x[0], x[1], x[2], scale);
+     }},
+    {"custom_call", 1, static_cast<int>(kMaxCallInputs), "name:text dtype:dtype shape:extents attributes:text?",
+     [](GraphBuilder& b, Args x, A a) {
+       return b.custom_call(a.name("name"), {x.begin(), x.end()}, a.dtype("dtype"), a.extents("shape"),
+                            a.name("attributes"));
      }},
 
     {"softmax", 1, 1, "axis:integer", [](GraphBuilder& b, Args x, A a) { return b.softmax(x[0], a.integer("axis")); }},

@@ -3,10 +3,13 @@
 
 #include <memory>
 
+#include "bindings/c/extents.h"
 #include "bindings/c/json.h"
 #include "bindings/c/options.h"
 #include "bindings/c/tensor.h"
 #include "fusec/device.h"
+#include "fusec/stats.h"
+#include "runtime/plan/state.h"
 
 namespace fusec::c {
 namespace {
@@ -15,23 +18,6 @@ Status give_engine(Result<Engine> engine, fusec_engine** out) {
   if (!engine.ok()) return engine.status();
   *out = new fusec_engine(std::move(*engine));
   return {};
-}
-
-Status give_stats(const EngineStats& stats, char** out) {
-  JsonWriter json;
-  json.open('{').member("compile_ms", stats.compile_ms).member("device_ms", stats.device_ms);
-  json.member("weights_ms", stats.weights_ms).key("stages").open('[');
-  for (const StageTime& stage : stats.stages) {
-    json.open('{').member("stage", stage.stage).member("ms", stage.ms).close('}');
-  }
-  json.close(']').member("imported_ops", stats.imported_ops).member("distinct_kernels", stats.distinct_kernels);
-  json.member("compiled_kernels", stats.compiled_kernels).key("kernels").open('[');
-  for (const KernelTime& time : stats.kernels) {
-    json.open('{').member("kernel", time.kernel).member("ms", time.ms).close('}');
-  }
-  json.close(']').member("cached_kernels", stats.cached_kernels).member("damaged_entries", stats.damaged_entries);
-  json.member("code_bytes", stats.code_bytes).member("constant_bytes", stats.constant_bytes);
-  return json.member("notes", stats.notes).close('}').give(out);
 }
 
 // `kind` is "inputs" or "outputs", of which infos are.
@@ -119,9 +105,9 @@ fusec_error* fusec_engine_io_json(const fusec_engine* engine, char** out) {
     const fusec::Engine& e = engine->engine;
     JsonWriter json;
     json.open('{');
-    write_io(json, e.inputs(), e.outputs(), e.symbols());
+    write_io(json, e.inputs(), e.outputs(), e.symbols(), e.state()->loaded->program.limits);
     json.member("device", to_string(e.device())).member("target", e.target().name);
-    return json.close('}').give(out);
+    return give_json(json.close('}'), out);
   });
 }
 
@@ -130,7 +116,39 @@ fusec_error* fusec_engine_stats_json(const fusec_engine* engine, char** out) {
     FUSEC_TRY(check_pointer(out, "out"));
     *out = nullptr;
     FUSEC_TRY(check_handle(engine, "engine"));
-    return give_stats(engine->engine.stats(), out);
+    return give_text(fusec::to_json(engine->engine.stats()), out);
+  });
+}
+
+fusec_error* fusec_engine_plan_json(const fusec_engine* engine, const int64_t* input_extents, char** out) {
+  return guarded([&]() -> fusec::Status {
+    FUSEC_TRY(check_pointer(out, "out"));
+    *out = nullptr;
+    FUSEC_TRY(check_handle(engine, "engine"));
+    FUSEC_ASSIGN(const std::vector<fusec::TensorShape> shapes, read_shapes(engine->engine, input_extents));
+    FUSEC_ASSIGN(const fusec::PlanStats stats, engine->engine.plan(shapes));
+    return give_text(fusec::to_json(stats), out);
+  });
+}
+
+fusec_error* fusec_engine_weights_json(const fusec_engine* engine, char** out) {
+  return guarded([&]() -> fusec::Status {
+    FUSEC_TRY(check_pointer(out, "out"));
+    *out = nullptr;
+    FUSEC_TRY(check_handle(engine, "engine"));
+    JsonWriter json;
+    write_infos(json, engine->engine.weights());
+    return give_json(json, out);
+  });
+}
+
+fusec_error* fusec_engine_set_weight(fusec_engine* engine, const char* name, const fusec_tensor* data) {
+  return guarded([&]() -> fusec::Status {
+    FUSEC_TRY(check_handle(engine, "engine"));
+    FUSEC_TRY(check_pointer(name, "name"));
+    FUSEC_TRY(check_pointer(data, "data"));
+    FUSEC_ASSIGN(const fusec::Tensor tensor, borrow(*data, "parameter 'data'"));
+    return engine->engine.set_weight(name, tensor);
   });
 }
 

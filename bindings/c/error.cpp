@@ -3,11 +3,13 @@
 
 #include "bindings/c/error.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <new>
 
-#include "runtime/cache/artifact.h"
+#include "fusec/host.h"
+#include "fusec/version.h"
 
 namespace fusec::c {
 namespace {
@@ -22,6 +24,12 @@ static_assert(static_cast<int>(StatusCode::out_of_memory) == FUSEC_OUT_OF_MEMORY
 static_assert(static_cast<int>(StatusCode::compile_failed) == FUSEC_COMPILE_FAILED);
 static_assert(static_cast<int>(StatusCode::cache) == FUSEC_CACHE);
 static_assert(static_cast<int>(StatusCode::internal) == FUSEC_INTERNAL);
+static_assert(static_cast<int>(StatusCode::cancelled) == FUSEC_CANCELLED);
+
+static_assert(static_cast<int>(Severity::debug) == FUSEC_LOG_DEBUG);
+static_assert(static_cast<int>(Severity::info) == FUSEC_LOG_INFO);
+static_assert(static_cast<int>(Severity::warning) == FUSEC_LOG_WARNING);
+static_assert(static_cast<int>(Severity::error) == FUSEC_LOG_ERROR);
 
 constinit fusec_error no_memory{.code = FUSEC_OUT_OF_MEMORY, .message = "out of memory"};
 
@@ -40,7 +48,7 @@ char* append(char* at, const char* text, std::size_t size) {
 }  // namespace
 
 const char* handle_type(Magic magic) {
-  constexpr const char* kTypes[] = {"error", "options", "model", "builder", "engine", "session"};
+  constexpr const char* kTypes[] = {"error", "options", "model", "builder", "engine", "session", "session pool"};
   const Magic type = magic - make_magic(1);
   return type < std::size(kTypes) ? kTypes[type] : nullptr;
 }
@@ -76,12 +84,13 @@ void log_message(int severity, const std::string& message) {
     const std::lock_guard lock(current_log.mutex);
     if (current_log.function != nullptr) return current_log.function(current_log.user, severity, message.c_str());
   }
-  runtime::make_warn({})(message);
+  if (severity >= FUSEC_LOG_WARNING)
+    (void)std::fprintf(stderr, "fusec: %s: %s\n", severity == FUSEC_LOG_WARNING ? "warning" : "error", message.c_str());
 }
 
 void log_mistake(const Status& status) noexcept {
   try {
-    log_message(FUSEC_LOG_WARNING, status.message());
+    log_message(FUSEC_LOG_ERROR, status.message());
   } catch (...) {
     // There is no memory for the message.
   }
@@ -101,7 +110,7 @@ using namespace fusec::c;
 
 uint32_t fusec_abi_version(void) { return uint32_t{FUSEC_ABI_MAJOR} << 16 | FUSEC_ABI_MINOR; }
 
-const char* fusec_version(void) { return FUSEC_VERSION; }
+const char* fusec_version(void) { return fusec::version(); }
 
 int fusec_error_code(const fusec_error* error) {
   if (error == nullptr) return FUSEC_OK;

@@ -18,6 +18,7 @@
 #include "fusec/package.h"
 #include "fusec/session.h"
 #include "fusec/status.h"
+#include "runtime/threads/lending.h"
 
 namespace fusec::c {
 
@@ -82,4 +83,13 @@ struct fusec_session {
   fusec::Session session;
   std::vector<fusec::c::RawShapes> raw;
   uint64_t clock = 0;
+  const fusec_session_pool* pool = nullptr;  // that it goes back to; null: the caller frees it
+};
+
+struct fusec_session_pool {
+  static constexpr fusec::c::Magic kMagic = fusec::c::make_magic(7);
+  fusec_session_pool(fusec::Engine e, size_t size) : engine(std::move(e)), sessions(size) {}
+  fusec::c::Magic magic = kMagic;
+  fusec::Engine engine;
+  fusec::runtime::Lending<fusec_session> sessions;
 };

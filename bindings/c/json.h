@@ -1,50 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON that functions of the C interface answer. Written here and not by nlohmann's library, whose values allocate when
-// they are destroyed: without memory that ends the process.
+// JSON that functions of the C interface answer.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "bindings/c/error.h"
-#include "fusec/shape.h"
+#include "fusec/model.h"
+#include "ir/graph/graph.h"
+#include "ir/support/json.h"
 
 namespace fusec::c {
 
-// Writes one document without line breaks.
-class JsonWriter {
- public:
-  JsonWriter& open(char bracket);  // '{' or '['
-  JsonWriter& close(char bracket);
-  JsonWriter& key(std::string_view name);
-  JsonWriter& value(std::string_view text);  // bytes that are not UTF-8 become U+FFFD
-  JsonWriter& value(const char* text) { return value(std::string_view(text)); }
-  JsonWriter& value(int64_t number);
-  JsonWriter& value(int number) { return value(int64_t{number}); }
-  JsonWriter& value(double number);  // null where it is not finite
-  JsonWriter& value(bool flag);
-  JsonWriter& value(const Shape& shape);  // an extent is a number, or the text of an expression
-  JsonWriter& value(const std::vector<std::string>& texts);
-  JsonWriter& null();
+using ir::JsonWriter;
 
-  template <class T>
-  JsonWriter& member(std::string_view name, const T& of) {
-    return key(name).value(of);
-  }
-  // For fusec_free.
-  Status give(char** out) const { return give_text(out_, out); }
+// For fusec_free.
+inline Status give_json(const JsonWriter& json, char** out) { return give_text(json.text(), out); }
 
- private:
-  JsonWriter& put(std::string_view text);
-
-  std::string out_;
-  bool comma_ = false;  // there is a member before the next one
-};
-
-// The members "inputs", "outputs" and "symbols".
+// [{"name": "x", "dtype": "f32", "shape": ["n", 64]}, ...]
+void write_infos(JsonWriter& json, const std::vector<TensorInfo>& infos);
+// The members "inputs", "outputs", "symbols" and "ranges".
 void write_io(JsonWriter& json, const std::vector<TensorInfo>& inputs, const std::vector<TensorInfo>& outputs,
-              const std::vector<std::string>& symbols);
+              const std::vector<std::string>& symbols, const ir::Limits& limits);
 
 }  // namespace fusec::c

@@ -21,14 +21,17 @@ Status give_model(Result<Model> model, fusec_model** out) {
   return {};
 }
 
-Status add_constants(const char* const* names, const fusec_tensor* tensors, std::size_t count, ImportOptions& options) {
+// `read(i, what)` answers constant i.
+template <class Read>
+Status add_constants(const char* const* names, const void* tensors, std::size_t count, const Read& read,
+                     ImportOptions& options) {
   if (count == 0) return {};
   FUSEC_TRY(check_pointer(names, "constant_names"));
   FUSEC_TRY(check_pointer(tensors, "constants"));
   for (std::size_t i = 0; i < count; ++i) {
     const std::string index = "[" + std::to_string(i) + "]";
     FUSEC_TRY(check_pointer(names[i], ("constant_names" + index).c_str()));
-    FUSEC_ASSIGN(Tensor data, copy_to_host(tensors[i], "constants" + index));
+    FUSEC_ASSIGN(Tensor data, read(i, "constants" + index));
     if (!options.constants.emplace(names[i], std::move(data)).second) {
       return Status(StatusCode::invalid_argument, std::string("constant_names has '") + names[i] + "' twice");
     }
@@ -62,7 +65,7 @@ fusec_error* fusec_devices_json(char** out) {
       json.member("memory_bytes", info.memory_bytes).member("driver", info.driver);
       json.member("target", info.target.name).close('}');
     }
-    return json.close(']').give(out);
+    return give_json(json.close(']'), out);
   });
 }
 
@@ -85,8 +88,32 @@ fusec_error* fusec_model_load_onnx_bytes(const void* bytes, size_t size, const c
     FUSEC_TRY(check_pointer(bytes, "bytes"));
     FUSEC_TRY(check_options(options));
     fusec::ImportOptions import = options == nullptr ? fusec::ImportOptions() : options->import;
-    FUSEC_TRY(add_constants(constant_names, constants, constant_count, import));
+    const auto read = [&](std::size_t i, const std::string& what) { return copy_to_host(constants[i], what); };
+    FUSEC_TRY(add_constants(constant_names, constants, constant_count, read, import));
     return give_model(fusec::load_onnx_bytes({static_cast<const uint8_t*>(bytes), size}, import), out);
+  });
+}
+
+fusec_error* fusec_model_load_onnx_managed(const void* bytes, size_t size, const char* const* constant_names,
+                                           fusec_managed_tensor* const* constants, size_t constant_count,
+                                           const fusec_options* options, fusec_model** out) {
+  return guarded([&]() -> fusec::Status {
+    FUSEC_TRY(check_pointer(out, "out"));
+    *out = nullptr;
+    FUSEC_TRY(check_pointer(bytes, "bytes"));
+    FUSEC_TRY(check_options(options));
+    fusec::ImportOptions import = options == nullptr ? fusec::ImportOptions() : options->import;
+    std::vector<std::shared_ptr<ManagedOwner>> owners;
+    const auto read = [&](std::size_t i, const std::string& what) -> fusec::Result<fusec::Tensor> {
+      FUSEC_TRY(check_pointer(constants[i], what.c_str()));
+      FUSEC_ASSIGN(SharedTensor shared, share(*constants[i], what, "fusec_model_load_onnx_bytes"));
+      owners.push_back(std::move(shared.owner));
+      return std::move(shared.tensor);
+    };
+    FUSEC_TRY(add_constants(constant_names, constants, constant_count, read, import));
+    FUSEC_TRY(give_model(fusec::load_onnx_bytes({static_cast<const uint8_t*>(bytes), size}, import), out));
+    for (std::size_t i = 0; i < owners.size(); ++i) owners[i]->take(constants[i]);
+    return {};
   });
 }
 
@@ -105,7 +132,7 @@ fusec_error* fusec_onnx_support_json(const void* bytes, size_t size, const fusec
       json.open('{').member("node", node.node).member("op", node.op).member("domain", node.domain);
       json.member("supported", node.supported).member("reason", node.reason).close('}');
     }
-    return json.close(']').give(out);
+    return give_json(json.close(']'), out);
   });
 }
 
@@ -116,8 +143,8 @@ fusec_error* fusec_model_io_json(const fusec_model* model, char** out) {
     FUSEC_TRY(check_handle(model, "model"));
     JsonWriter json;
     json.open('{');
-    write_io(json, model->model.inputs, model->model.outputs, model->model.symbols);
-    return json.close('}').give(out);
+    write_io(json, model->model.inputs, model->model.outputs, model->model.symbols, model->model.graph->limits);
+    return give_json(json.close('}'), out);
   });
 }
 

@@ -80,6 +80,12 @@ const ExtraRow kExtraRows[] = {
      [](fusec_options& o, const OptionKey& k, const std::string& v) {
        return set_named(o.import.ranges, k, v, ir::parse_range);
      }},
+    {{"call-domain", "a domain of ONNX nodes, added to a list", "",
+      "DOMAIN: its nodes are custom calls of functions that the host registers as DOMAIN.OP"},
+     "import",
+     [](fusec_options& o, const OptionKey&, const std::string& v) {
+       return o.import.call_domains.push_back(v), Status();
+     }},
     {{"trust", "true, false, 1, 0", "false",
       "run a package (.fsc) whoever owns it or may write it: a package is a program"},
      "load",
@@ -113,7 +119,7 @@ Status check_options(const fusec_options* options) {
 
 Options compile_options(const fusec_options* options) {
   Options out = options == nullptr ? Options() : options->compile;
-  out.on_warning = [](const std::string& text) { log_message(FUSEC_LOG_WARNING, text); };
+  out.on_log = [](Severity severity, const std::string& text) { log_message(static_cast<int>(severity), text); };
   return out;
 }
 
@@ -152,6 +158,6 @@ fusec_error* fusec_options_keys_json(char** out) {
     json.open('[');
     for (const fusec::OptionKey& key : fusec::option_keys()) write_key(json, key, "compile");
     for (const ExtraRow& row : kExtraRows) write_key(json, row.key, row.used_by);
-    return json.close(']').give(out);
+    return give_json(json.close(']'), out);
   });
 }

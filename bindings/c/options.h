@@ -8,7 +8,7 @@ namespace fusec::c {
 // Every function that takes options takes NULL.
 Status check_options(const fusec_options* options);
 
-// The options of the caller, or the defaults; warnings go to the log.
+// The options of the caller, or the defaults; messages go to the log.
 Options compile_options(const fusec_options* options);
 
 }  // namespace fusec::c

@@ -3,33 +3,14 @@
 
 #include <algorithm>
 
+#include "bindings/c/extents.h"
 #include "bindings/c/tensor.h"
+#include "fusec/stats.h"
 
 namespace fusec::c {
 namespace {
 
 constexpr std::size_t kRawShapes = 16;  // as many as a Session keeps ready
-
-std::size_t total_rank(const std::vector<TensorInfo>& infos) {
-  std::size_t rank = 0;
-  for (const TensorInfo& info : infos) rank += info.shape.size();
-  return rank;
-}
-
-Result<std::span<const int64_t>> check_extents(const fusec_session& session, const int64_t* extents) {
-  const std::size_t count = total_rank(session.session.engine().inputs());
-  if (count > 0) FUSEC_TRY(check_pointer(extents, "input_extents"));
-  return std::span(extents, count);
-}
-
-std::vector<TensorShape> split_extents(const std::vector<TensorInfo>& infos, std::span<const int64_t> extents) {
-  std::vector<TensorShape> shapes;
-  for (const TensorInfo& info : infos) {
-    shapes.emplace_back(extents.begin(), extents.begin() + static_cast<std::ptrdiff_t>(info.shape.size()));
-    extents = extents.subspan(info.shape.size());
-  }
-  return shapes;
-}
 
 std::vector<Tensor> make_tensors(const Engine& engine, const std::vector<TensorInfo>& infos,
                                  std::vector<TensorShape> shapes) {
@@ -110,13 +91,18 @@ fusec_error* fusec_session_new(const fusec_engine* engine, fusec_session** out) 
   });
 }
 
-void fusec_session_free(fusec_session* session) { free_handle(session, "session"); }
+void fusec_session_free(fusec_session* session) {
+  if (session == nullptr || read_magic(session) != fusec_session::kMagic || session->pool == nullptr)
+    return free_handle(session, "session");
+  log_mistake(fusec::Status(fusec::StatusCode::invalid_argument,
+                            "parameter 'session' belongs to a pool; fusec_session_pool_release gives it back"));
+}
 
 fusec_error* fusec_session_output_shapes(fusec_session* session, const int64_t* input_extents,
                                          int64_t* output_extents) {
   return guarded([&]() -> fusec::Status {
     FUSEC_TRY(check_handle(session, "session"));
-    FUSEC_ASSIGN(const std::span<const int64_t> extents, check_extents(*session, input_extents));
+    FUSEC_ASSIGN(const std::span<const int64_t> extents, check_extents(session->session.engine(), input_extents));
     const fusec::Engine& engine = session->session.engine();
     if (total_rank(engine.outputs()) > 0) FUSEC_TRY(check_pointer(output_extents, "output_extents"));
     FUSEC_ASSIGN(const std::vector<fusec::TensorShape> shapes,
@@ -130,7 +116,7 @@ fusec_error* fusec_session_output_shapes(fusec_session* session, const int64_t* 
 fusec_error* fusec_session_prepare(fusec_session* session, const int64_t* input_extents) {
   return guarded([&]() -> fusec::Status {
     FUSEC_TRY(check_handle(session, "session"));
-    FUSEC_ASSIGN(const std::span<const int64_t> extents, check_extents(*session, input_extents));
+    FUSEC_ASSIGN(const std::span<const int64_t> extents, check_extents(session->session.engine(), input_extents));
     return session->session.prepare(split_extents(session->session.engine().inputs(), extents));
   });
 }
@@ -156,10 +142,19 @@ fusec_error* fusec_session_run_raw(fusec_session* session, const int64_t* input_
                                    void* const* outputs, void* stream) {
   return guarded([&]() -> fusec::Status {
     FUSEC_TRY(check_handle(session, "session"));
-    FUSEC_ASSIGN(const std::span<const int64_t> extents, check_extents(*session, input_extents));
+    FUSEC_ASSIGN(const std::span<const int64_t> extents, check_extents(session->session.engine(), input_extents));
     FUSEC_ASSIGN(RawShapes* const shapes, find_raw(*session, extents));
     FUSEC_TRY(set_pointers(shapes->inputs, inputs, "inputs"));
     FUSEC_TRY(set_pointers(shapes->outputs, outputs, "outputs"));
     return fusec::c::run_async(session->session, shapes->inputs, shapes->outputs, stream);
+  });
+}
+
+fusec_error* fusec_session_stats_json(const fusec_session* session, char** out) {
+  return guarded([&]() -> fusec::Status {
+    FUSEC_TRY(check_pointer(out, "out"));
+    *out = nullptr;
+    FUSEC_TRY(check_handle(session, "session"));
+    return give_text(fusec::to_json(session->session.stats()), out);
   });
 }

@@ -113,6 +113,22 @@ Result<Tensor> copy_to_host(const fusec_tensor& tensor, const std::string& what)
   return to;
 }
 
+Result<SharedTensor> share(const fusec_managed_tensor& managed, const std::string& what, const char* copying) {
+  FUSEC_ASSIGN(const Tensor tensor, borrow(managed.tensor, what));
+  const char* const why = managed.version.major != 1 ? "is of another DLPack than 1.x"
+                          : !tensor.on_host()        ? "lies on a GPU"
+                          : !tensor.is_contiguous()  ? "is not dense"
+                          : reinterpret_cast<std::uintptr_t>(tensor.data()) % size_of(tensor.dtype()) != 0
+                              ? "is not aligned to its elements"
+                              : nullptr;
+  if (why != nullptr) {
+    return Status(StatusCode::invalid_argument,
+                  what + " " + why + "; give its tensor to " + copying + ", which copies");
+  }
+  auto owner = std::make_shared<ManagedOwner>();
+  return SharedTensor{Tensor::share(tensor.dtype(), tensor.shape(), const_cast<void*>(tensor.data()), owner), owner};
+}
+
 // A Tensor has no way to change its address. Its own vectors, which belong to no const object, go into the new one.
 void set_data(Tensor& tensor, void* data) {
   auto& shape = const_cast<std::vector<int64_t>&>(tensor.shape());

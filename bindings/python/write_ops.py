@@ -7,7 +7,7 @@ usage: FUSEC_LIBRARY=build/release/lib python3 write_ops.py > fusec/_ops.pyi
 import sys
 from pathlib import Path
 
-TYPES = {"integer": "int", "number": "float", "flag": "bool", "name": "str", "dtype": "DTypeLike", "extent": "Extent",
+TYPES = {"integer": "int", "number": "float", "flag": "bool", "name": "str", "text": "str", "dtype": "DTypeLike", "extent": "Extent",
          "integers": "Sequence[int]", "extents": "Sequence[Extent]"}
 HEAD = '''# SPDX-License-Identifier: Apache-2.0
 # Written by write_ops.py from the ops of the library; a test compares.

@@ -32,7 +32,7 @@ Result<ir::LibraryStep> make_library_step(const ir::Graph& graph, const Region& 
   for (size_t i = 0; i < anchor.inputs.size(); ++i) {
     FUSEC_ASSIGN(ir::View v, view(anchor.inputs[i]));
     step.args.push_back(std::move(v));
-    if (roles[i] == ir::Role::bias) step.bias = static_cast<int>(i);
+    if (i < roles.size() && roles[i] == ir::Role::bias) step.bias = static_cast<int>(i);
   }
   if (region.bias.valid()) {
     FUSEC_ASSIGN(ir::View v, view(region.bias));

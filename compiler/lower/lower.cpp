@@ -62,7 +62,7 @@ class Lowering {
     schedule_regions();
     for (size_t i = 0; i < partition_.regions.size(); ++i) {
       const Region& region = partition_.regions[i];
-      FUSEC_TRY(deadline_.check("lower"));
+      FUSEC_TRY(deadline_.check("lower", static_cast<double>(i) / static_cast<double>(partition_.regions.size())));
       Result<ir::Slot> slot = region.kind == RegionKind::anchor ? library_slot(region) : kernel_slot(region, keys_[i]);
       if (!slot.ok()) return slot.status().with_note("while lowering " + origin(region));
       program_.slots.push_back(std::move(*slot));
@@ -122,8 +122,7 @@ class Lowering {
 
   // --- generated kernels ---------------------------------------------------------------------------------------
 
-  // The kernel and arguments of one region, in terms of its RegionKey::values, so that equal regions are scheduled
-  // once.
+  // The kernel and arguments of a region, in terms of its RegionKey::values: equal regions are scheduled once.
   struct Generated {
     struct Param {
       size_t base;  // position among the values
@@ -301,8 +300,8 @@ class Lowering {
     return all;
   }
 
-  // Adds the candidates, or others for few results and for many if their schedules depend on that. The order of sums
-  // does not. Those for few come first, as most runs of a model have one sample.
+  // Adds the candidates, or others for few results and for many if their schedules depend on that; the order of sums
+  // does for products alone (LoopNest::splits_sums). Those for few come first, as most runs have one sample.
   Status add_by_count(Alternatives<Scheduled>& all, const Region& region, const std::vector<ValueId>& values,
                       LoopNest nest, ForShapes<Scheduled> made) const {
     if (made.candidates[0].many.empty()) return all.push_back(std::move(made)), Status();
@@ -324,10 +323,6 @@ class Lowering {
     made.candidates = std::move(many);
     all.push_back(std::move(made));
     return {};
-  }
-
-  bool is_attention(const Region& region) const {
-    return graph_.nodes[region.nodes[0]].op == ir::Op(ir::TensorOp::attention);
   }
 
   // The order of a scan's sums cannot be read from its kernel, so nothing shows that another kernel adds alike.
@@ -374,12 +369,8 @@ class Lowering {
   Result<LoopNest> unscheduled_nest(const Region& region, const Storages& storage,
                                     const SymbolBindings& symbols) const {
     FUSEC_TRY(deadline_.check("lower"));
-    if (is_attention(region)) {
-      LoopNest nest = build_attention_nest(graph_, storage, region, {.numerics = options_.numerics});
-      fix_symbols(nest, symbols);
-      return nest;
-    }
     FUSEC_ASSIGN(LoopNest nest, build_region_nest({graph_, storage, target_, options_.numerics}, region));
+    if (graph_.nodes[region.nodes[0]].op == ir::TensorOp::attention) return fix_symbols(nest, symbols), nest;
     const auto multiplies = [&](NodeId id) { return is_product_sum(graph_, graph_.nodes[id], true); };
     nest.multiplies = multiplies_by_kernels(target_, options_) && std::ranges::any_of(region.nodes, multiplies);
     nest.splits_sums = nest.multiplies && !options_.batch_invariant;
@@ -405,8 +396,7 @@ class Lowering {
     std::vector<Scheduled> all;
     all.push_back(scheduled(std::move(nest), extents, values, stem, symbols));
     // Symbols of the model have the value that unset ones have at a run; what matters is seen at a larger one.
-    const bool fixed =
-        !symbols.empty() || std::all_of(extents.begin(), extents.end(), [](const Dim& d) { return d.is_const(); });
+    const bool fixed = !symbols.empty() || std::ranges::all_of(extents, [](const Dim& d) { return d.is_const(); });
     const int64_t symbol = fixed ? 1 : kLargeSymbol;
     const std::vector<Dim> launch = all[0].made.extents;
     const ir::KernelCost cost = predict(all[0].kernel, launch, symbol);

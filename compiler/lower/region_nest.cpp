@@ -38,6 +38,8 @@ Result<LoopNest> build_region_nest(const NestContext& context, const Region& reg
   const auto& [graph, storage, target, numerics] = context;
   LoopNestOptions nest_options;
   nest_options.numerics = numerics;
+  if (graph.nodes[region.nodes[0]].op == ir::TensorOp::attention)
+    return build_attention_nest(graph, storage, region, nest_options);
   if (target.kind == TargetKind::cpu) nest_options.conversion_cost = ir::info(ir::ScalarOp::cast).cost;
   nest_options.stores_in_scan = !target.keeps_rows || scans_alone(graph, region);
   FUSEC_ASSIGN(LoopNest nest, build_loop_nest(graph, storage, region, nest_options));

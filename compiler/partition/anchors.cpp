@@ -175,7 +175,7 @@ void form_anchors(Groups& groups, const Target& target, const Options& options) 
   AnchorForming forming(groups, target, options);
   for (NodeId id : groups.graph.order) {
     const Node& node = groups.graph.nodes[id];
-    if (node.op.is_scalar() || info(node.op.tensor()).kind != ir::OpPattern::anchor) continue;
+    if (!is_kind(node.op, ir::OpPattern::anchor) && !is_kind(node.op, ir::OpPattern::opaque)) continue;
     if (is_own_attention(target, options, groups.graph, node)) {
       Group group;
       group.nodes = {id};

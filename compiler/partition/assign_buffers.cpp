@@ -17,13 +17,19 @@ namespace {
 
 bool is_concat(const Node& node) { return node.op == TensorOp::concat; }
 
+bool is_opaque(const Node& node) { return is_kind(node.op, ir::OpPattern::opaque); }
+
 // Whether the producer of a concat operand can write it into a slice of the concat: a node that does work makes it, and
-// it is stored nowhere else.
+// it is stored nowhere else. Functions of the host write and read dense memory.
 bool writable(const Groups& groups, ValueId value, std::set<ValueId>& taken) {
   const NodeId id = groups.graph.values[value].producer;
   if (!id.valid() || groups.graph.is_constant(value) || groups.is_graph_output(value)) return false;
   const Node& node = groups.graph.nodes[id];
   if (groups.is_view(id) && !is_concat(node)) return false;
+  const auto& users = groups.direct_users(value);
+  if (is_opaque(node) ||
+      std::any_of(users.begin(), users.end(), [&](NodeId user) { return is_opaque(groups.graph.nodes[user]); }))
+    return false;
   return taken.insert(value).second;
 }
 
@@ -170,6 +176,7 @@ class Placing {
     const NodeId producer = graph_.values[value].producer;
     if (!(user.op == TensorOp::transpose) || !producer.valid() || graph_.is_constant(value)) return false;
     if (groups_.is_graph_output(value) || !groups_.is_view(users[0])) return false;
+    if (is_opaque(graph_.nodes[producer])) return false;
     const Shape outer = contiguous_strides(graph_.type(user.output).shape);
     const auto& perm = user.attrs.ints("perm");
     // A library writes the channels of a head side by side.

@@ -86,6 +86,16 @@ bool repeats(const StridedView& w, size_t from) {
   return false;
 }
 
+// Whether the view is dense, as functions of the host take their operands.
+bool is_row_major(const StridedView& w) {
+  Dim stride(1);
+  for (size_t i = w.shape.size(); i-- > 0;) {
+    if (!w.shape[i].is(1) && !(w.strides[i] == stride)) return false;
+    stride = stride * w.shape[i];
+  }
+  return true;
+}
+
 // Whether the channels of each head lie side by side and begin at a multiple of 16 bytes.
 bool has_aligned_rows(const StridedView& w, DType dtype) {
   const Dim step(kRowBytes / static_cast<int64_t>(size_of(dtype)));
@@ -98,6 +108,7 @@ bool has_aligned_rows(const StridedView& w, DType dtype) {
 }  // namespace
 
 bool reads_view(const ir::Node& anchor, size_t i, DType dtype, const StridedView& w, const ir::StrideLimits& limits) {
+  if (is_kind(anchor.op, ir::OpPattern::opaque)) return is_row_major(w);
   const bool is_backwards = std::find(w.backwards.begin(), w.backwards.end(), true) != w.backwards.end();
   if (is_backwards && !limits.backwards) return false;
   const ir::Role role = ir::roles_of(anchor.op.tensor())[i];

@@ -38,7 +38,7 @@ bool converts_factor(const Graph& graph, const Users& users, const Node& node, b
 }
 
 bool is_foldable(const Graph& graph, const Node& node) {
-  if (!is_const(graph.type(node.output).shape)) return false;
+  if (!is_const(graph.type(node.output).shape) || is_kind(node.op, ir::OpPattern::opaque)) return false;
   if (node.op == TensorOp::dim && !is_const(node.attrs.dims("value"))) return false;
   return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ir::ValueId v) { return graph.is_constant(v); });
 }
@@ -52,7 +52,8 @@ Result<bool> fold_constants(Graph& graph, const PassContext& context) {
   int64_t spent = 0;
   rewriter.walk([&](NodeId id) {
     const Node node = graph.nodes[id];
-    if (node.op == TensorOp::constant || !is_foldable(graph, node) || converts_factor(graph, readers, node, any))
+    if (node.op == TensorOp::constant || !is_foldable(graph, node) || converts_factor(graph, readers, node, any) ||
+        dequantizes_factor(graph, readers, node))
       return;
     const int64_t elements = num_elements(graph.type(node.output).shape).value();
     if (spent + elements > kBudget || grows(graph, node, elements)) return;

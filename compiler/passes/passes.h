@@ -21,6 +21,8 @@ Result<bool> expand_scatter(ir::Graph& graph, const PassContext& context);
 Result<bool> convert_precision(ir::Graph& graph, const PassContext& context);
 // Replaces values without elements, and reductions over no elements, by constants.
 Result<bool> fold_empty(ir::Graph& graph, const PassContext& context);
+// On a GPU: writes products of one row by dequantized matrices out, so that kernels read the integers.
+Result<bool> quantized_products(ir::Graph& graph, const PassContext& context);
 // Evaluates nodes whose operands are all constants, up to a budget of elements.
 Result<bool> fold_constants(ir::Graph& graph, const PassContext& context);
 // Merges equal nodes on equal operands, and equal small constants.
@@ -100,6 +102,9 @@ bool is_of_points(const ir::Graph& graph, const ir::Node& conv);
 // 16-bit elements that tensor cores take at once along the axis of a sum. A convolution of fewer channels is slow in
 // libraries of GPUs.
 inline constexpr int64_t kTensorCoreElements = 8;
+// Whether the node converts the 8-bit integers of a product that quantized_products has written out.
+bool dequantizes_factor(const ir::Graph& graph, const ir::IdVector<ir::ValueId, std::vector<ir::NodeId>>& users,
+                        const ir::Node& node);
 // The products that own_products writes out.
 std::set<ir::NodeId> own_product_nodes(const ir::Graph& graph, const PassContext& context);
 // Whether expand_convolutions writes the conv out as a sum of products of patches, which one kernel computes.

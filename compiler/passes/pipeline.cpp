@@ -18,6 +18,7 @@ const std::vector<Pass>& pipeline() {
       {"expand_scatter", expand_scatter, true},
       {"expand_topk", expand_topk, true},
       {"fold_empty", fold_empty},
+      {"quantized_products", quantized_products},
       {"fold_constants", fold_constants},
       {"share_nodes", share_nodes},
       {"apply_rules", apply_rules},
@@ -98,7 +99,7 @@ Status optimize(ir::Graph& graph, const Target& target, const Options& options, 
     const auto& disabled = options.disabled_passes;
     const bool left_out = stopped || std::find(disabled.begin(), disabled.end(), pass.name) != disabled.end();
     if (left_out && !pass.required) continue;
-    FUSEC_TRY(deadline.check("optimize"));
+    FUSEC_TRY(deadline.check("optimize", static_cast<double>(number - 1) / static_cast<double>(pipeline().size())));
     const auto start = Clock::now();
     FUSEC_ASSIGN(const bool changed, run_pass(pass, graph, context));
     const double ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();

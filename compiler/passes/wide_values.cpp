@@ -95,6 +95,7 @@ bool WideValues::makes_scaled(const Node& node) const {
 
 bool WideValues::computes_wide(const Node& node) const {
   if (is_wide(node.output) || casts_to_integer(graph_, node)) return true;
+  if (is_kind(node.op, OpPattern::opaque)) return true;  // the function of the host takes the types of the model
   return !is_anchor(node) &&
          std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return integral_[v]; });
 }

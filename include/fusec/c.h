@@ -41,7 +41,7 @@ extern "C" {
 
 /* The version of this header. */
 #define FUSEC_ABI_MAJOR 0
-#define FUSEC_ABI_MINOR 2
+#define FUSEC_ABI_MINOR 3
 
 typedef struct fusec_error fusec_error;
 typedef struct fusec_options fusec_options;
@@ -49,6 +49,7 @@ typedef struct fusec_model fusec_model;
 typedef struct fusec_builder fusec_builder;
 typedef struct fusec_engine fusec_engine;
 typedef struct fusec_session fusec_session;
+typedef struct fusec_session_pool fusec_session_pool;
 
 /* A value of a builder: an input, a constant or the result of an op. Valid ones are at least 0, and are used with the
  * builder that made them alone. */
@@ -119,7 +120,8 @@ enum {
   FUSEC_OUT_OF_MEMORY = 5,
   FUSEC_COMPILE_FAILED = 6, /* a kernel did not compile; the message holds the compiler's log */
   FUSEC_CACHE = 7,          /* only ever a warning */
-  FUSEC_INTERNAL = 8        /* a defect of fusec */
+  FUSEC_INTERNAL = 8,       /* a defect of fusec */
+  FUSEC_CANCELLED = 9       /* fusec_host.progress ended the call, which can be made again */
 };
 
 /* FUSEC_OK for NULL. */
@@ -132,13 +134,16 @@ FUSEC_C_API void fusec_error_free(fusec_error* error);
 
 /* Severities of log messages. */
 enum {
-  FUSEC_LOG_WARNING = 2 /* a fault that does not fail the call, such as a cache that cannot be used */
+  FUSEC_LOG_DEBUG = 0,   /* what a stage took */
+  FUSEC_LOG_INFO = 1,    /* what was compiled or loaded */
+  FUSEC_LOG_WARNING = 2, /* a fault that does not fail the call, such as a cache that cannot be used */
+  FUSEC_LOG_ERROR = 3    /* a mistake in a call that answers no error, such as freeing a handle of another type */
 };
 
-/* From now on `log` is called with each message of this process, with `user` as it is given here; NULL: each message is
- * one line on stderr, as at the start. Calls come from any thread, one at a time; `message` lives until `log` returns,
- * which must not call a function of this header. When fusec_set_log returns, the function set before is not called any
- * more. Severities grow with importance; later versions may add some. */
+/* From now on `log` is called with each message of this process, with `user` as it is given here; NULL: each warning
+ * and error is one line on stderr, as at the start. Calls come from any thread, one at a time; `message` lives until
+ * `log` returns, which must not call a function of this header. When fusec_set_log returns, the function set before is
+ * not called any more. Severities grow with importance; later versions may add some. */
 FUSEC_C_API void fusec_set_log(void (*log)(void* user, int severity, const char* message), void* user);
 
 /* Ends a text that a function of this header gave back by a `char** out`, and the bytes of fusec_compile_package_bytes.
@@ -166,6 +171,34 @@ FUSEC_C_API fusec_error* fusec_options_set(fusec_options* options, const char* k
 
 FUSEC_C_API void fusec_options_free(fusec_options* options);
 
+/* What the host gives in place of what fusec has of its own. Members may be NULL; alloc and free go together, and so do
+ * num_threads and parallel_for. Functions are called from any thread, with `user` as it is here, and must not call a
+ * function of this header; all but `progress` are called by several threads at once. They and `user` must stay until
+ * what was made with the options is freed: engines, their sessions, and outputs. Later versions may add members. */
+typedef struct fusec_host {
+  size_t struct_size; /* sizeof(fusec_host); members beyond it are taken as NULL */
+  void* user;
+  /* Memory of arenas, workspaces and staging copies of sessions; weights and code stay in memory of fusec. device_type
+   * is FUSEC_DEVICE_CPU or FUSEC_DEVICE_CUDA; `alignment` is a power of two; `stream` is the CUstream on which memory
+   * of a GPU is used first. NULL: refused, and the call answers FUSEC_OUT_OF_MEMORY. */
+  void* (*alloc)(void* user, int32_t device_type, int32_t ordinal, size_t bytes, size_t alignment, void* stream);
+  /* What alloc gave, once; its use is over, or is on that stream. */
+  void (*free)(void* user, void* memory, int32_t device_type, int32_t ordinal, void* stream);
+  /* How many tasks of parallel_for run side by side, the calling thread included. */
+  int (*num_threads)(void* user);
+  /* Calls body(argument, begin, end) on ranges that cover 0 .. n-1, on any threads and in any order, and returns when
+   * all calls have returned. Runs on the CPU are split by it. Calls of oneDNN then stay on the calling thread. */
+  void (*parallel_for)(void* user, int64_t n, void (*body)(void* argument, int64_t begin, int64_t end), void* argument);
+  /* Called while a compile, a load, the first run of some extents or a tuning goes on, by one thread at a time, with
+   * the stage ("optimize", "lower", "tune", "emit", "link") and how much of it is done, 0 to 1. Not 0: the call ends
+   * with FUSEC_CANCELLED as soon as the work at hand is done; what was made so far stays in the caches. */
+  int (*progress)(void* user, const char* stage, double done);
+} fusec_host;
+
+/* The members are copied. NULL: as if all of them were NULL. A struct_size that is too small is FUSEC_INVALID_ARGUMENT.
+ */
+FUSEC_C_API fusec_error* fusec_options_set_host(fusec_options* options, const fusec_host* host);
+
 /* All keys: [{"key": "numerics", "help": "...", "default": "precise", "accepts": "precise, exact, fast",
  * "used_by": "compile"}, ...]. default is null where the option is not set. used_by says who reads it: "compile"
  * (fusec_engine_compile, fusec_engine_load, fusec_compile_package), "import" (fusec_model_load_...), "load"
@@ -186,14 +219,25 @@ FUSEC_C_API fusec_error* fusec_model_load_onnx_bytes(const void* bytes, size_t s
                                                      const fusec_tensor* constants, size_t constant_count,
                                                      const fusec_options* options, fusec_model** out);
 
+/* fusec_model_load_onnx_bytes with constants that share the memory of `constants`, as fusec_builder_constant_managed
+ * does: dense memory of the host that nobody writes to. On success the model owns them all, and their deleters are
+ * called, from any thread, when the model and everything made of it is freed. Where a deleter is NULL, the memory must
+ * live as long, and the struct is read during the call only. After an error they still belong to the caller. */
+FUSEC_C_API fusec_error* fusec_model_load_onnx_managed(const void* bytes, size_t size,
+                                                       const char* const* constant_names,
+                                                       fusec_managed_tensor* const* constants, size_t constant_count,
+                                                       const fusec_options* options, fusec_model** out);
+
 /* Which nodes of an ONNX model fusec takes: [{"node": "conv1", "op": "Conv", "domain": "ai.onnx", "supported": true,
  * "reason": ""}, ...], one for each node of the main graph, in the order of the file. Values that unsupported nodes
  * make are taken to have the types that the model declares for them (value_info). */
 FUSEC_C_API fusec_error* fusec_onnx_support_json(const void* bytes, size_t size, const fusec_options* options,
                                                  char** out);
 
-/* {"inputs": [{"name": "x", "dtype": "f32", "shape": ["n", 64]}, ...], "outputs": [...], "symbols": ["n"]}. An extent
- * is a number, or the text of an expression over the symbols. */
+/* {"inputs": [{"name": "x", "dtype": "f32", "shape": ["n", 64]}, ...], "outputs": [...], "symbols": ["n"],
+ * "ranges": [{"extent": "n", "least": 1, "most": 64}, ...]}. An extent is a number, or the text of an expression over
+ * the symbols. ranges has the symbols and expressions whose values are bounded; most is null where there is no upper
+ * bound. */
 FUSEC_C_API fusec_error* fusec_model_io_json(const fusec_model* model, char** out);
 
 FUSEC_C_API void fusec_model_free(fusec_model* model);
@@ -234,6 +278,11 @@ FUSEC_C_API fusec_error* fusec_builder_scalar(fusec_builder* builder, const char
 /* A constant with the contents of `tensor`, which are copied. It may lie on a GPU and have strides. */
 FUSEC_C_API fusec_error* fusec_builder_constant(fusec_builder* builder, const fusec_tensor* tensor, fusec_value* out);
 
+/* fusec_builder_constant with a name, under which fusec_engine_set_weight replaces it in engines that were compiled
+ * with the option "replaceable-weights". */
+FUSEC_C_API fusec_error* fusec_builder_weight(fusec_builder* builder, const char* name, const fusec_tensor* tensor,
+                                              fusec_value* out);
+
 /* A constant that shares the memory of `tensor`, which must be dense memory of the host that nobody writes to. On
  * success the builder owns `tensor`, and its deleter is called, from any thread, when the builder and everything made
  * of it is freed. After an error it still belongs to the caller. */
@@ -242,15 +291,15 @@ FUSEC_C_API fusec_error* fusec_builder_constant_managed(fusec_builder* builder, 
 
 /* The result of op `op` of the `arg_count` values `args`. `attributes` is a list of name=value with spaces between
  * them, such as "axis=-1 keep=true"; NULL and "" stand for none. A value is an integer, a number, a name, true or false
- * (1 or 0), an extent as in fusec_builder_input (without spaces, or in parentheses), or a list of these in brackets:
- * "perm=[0, 2, 1]". Attributes that an op can do without may be left out. `out` may point to one of `args`.
- * fusec_builder_ops_json lists all ops. */
+ * (1 or 0), an extent as in fusec_builder_input (without spaces, or in parentheses), a text in double quotes, with a
+ * backslash before each quote and backslash in it, or a list of these in brackets: "perm=[0, 2, 1]". Attributes that an
+ * op can do without may be left out. `out` may point to one of `args`. fusec_builder_ops_json lists all ops. */
 FUSEC_C_API fusec_error* fusec_builder_op(fusec_builder* builder, const char* op, const fusec_value* args,
                                           size_t arg_count, const char* attributes, fusec_value* out);
 
 /* All ops: [{"op": "conv", "min_args": 2, "max_args": 3, "attributes": [{"name": "strides", "kind": "integers",
- * "required": false}, ...]}, ...]. max_args is -1 where there is no bound. kind is integer, number, flag, name, dtype,
- * extent, integers or extents. */
+ * "required": false}, ...]}, ...]. max_args is -1 where there is no bound. kind is integer, number, flag, name, text,
+ * dtype, extent, integers or extents. */
 FUSEC_C_API fusec_error* fusec_builder_ops_json(char** out);
 
 /* {"dtype": "f32", "shape": ["n", 64]} */
@@ -261,6 +310,23 @@ FUSEC_C_API fusec_error* fusec_builder_output(fusec_builder* builder, const char
 
 /* The model so far. The builder may go on, and must be freed as well. */
 FUSEC_C_API fusec_error* fusec_builder_finish(const fusec_builder* builder, fusec_model** out);
+
+/* --- Custom calls: functions of the host that a model calls between its kernels -------------------------------------
+ * The builder's op "custom_call" makes one, with the attributes name, dtype and shape of the result, and `attributes`,
+ * a text for the function. An import makes one of each node whose domain the option "call-domain" names: its name is
+ * "domain.op_type", and the model declares the type of its result (value_info). */
+
+/* Writes `output` from `inputs` and `attributes` alone, and answers FUSEC_OK, or another code as the error of the run.
+ * Tensors are dense, on the platform's device, and aligned to their elements; the ordinal of a GPU is not given.
+ * Several threads may call it at once. `stream`: of a GPU, the CUstream on which the function puts its work without
+ * waiting for it; it may be in capture. */
+typedef int (*fusec_call)(void* user, const fusec_tensor* inputs, size_t input_count, const fusec_tensor* output,
+                          const char* attributes, void* stream);
+
+/* From now on engines for the platform, "cpu" or "cuda", call `call` under this name; NULL removes it. An engine keeps
+ * the function it was made with. Compiling and loading what calls a name that is not registered is FUSEC_UNSUPPORTED;
+ * writing a package is not. */
+FUSEC_C_API fusec_error* fusec_register_call(const char* name, const char* platform, fusec_call call, void* user);
 
 /* --- Engines -------------------------------------------------------------------------------------------------------
  */
@@ -309,6 +375,20 @@ FUSEC_C_API fusec_error* fusec_engine_input(const fusec_engine* engine, size_t i
 FUSEC_C_API fusec_error* fusec_engine_output(const fusec_engine* engine, size_t index, const char** name,
                                              fusec_dtype* dtype, int32_t* rank);
 
+/* What a run with inputs of these extents consists of: {"symbols": {"n": 8}, "launches": 0, "arena_bytes": 0, "steps":
+ * [{"origin": "...", "implementation": "...", "bytes": 0, ...}, ...], ...} */
+FUSEC_C_API fusec_error* fusec_engine_plan_json(const fusec_engine* engine, const int64_t* input_extents, char** out);
+
+/* The weights that fusec_engine_set_weight replaces: [{"name": "w", "dtype": "f32", "shape": [64]}, ...]. They are
+ * those that the option "replaceable-weights" named when the engine, or its package, was compiled. */
+FUSEC_C_API fusec_error* fusec_engine_weights_json(const fusec_engine* engine, char** out);
+
+/* Replaces the contents of a weight for all sessions of the engine: weights and what is packed of them belong to the
+ * engine, and sessions share them. Runs that begin from here on see the new ones, runs under way finish with the old
+ * ones. `data` has the dtype and shape of the weight, and is copied. The next run of a session does again what depends
+ * on weights, and compiles nothing. */
+FUSEC_C_API fusec_error* fusec_engine_set_weight(fusec_engine* engine, const char* name, const fusec_tensor* data);
+
 /* --- Sessions: run an engine ---------------------------------------------------------------------------------------
  */
 
@@ -349,6 +429,23 @@ FUSEC_C_API fusec_error* fusec_session_run_async(fusec_session* session, const f
  * Either array of pointers may be NULL where it has no members, input_extents where it has no extents. */
 FUSEC_C_API fusec_error* fusec_session_run_raw(fusec_session* session, const int64_t* input_extents,
                                                void* const* inputs, void* const* outputs, void* stream);
+
+/* {"runs": 0, "prepared": 0, "arena_bytes": 0, "staged_copies": 0, "notes": [...], ...} */
+FUSEC_C_API fusec_error* fusec_session_stats_json(const fusec_session* session, char** out);
+
+/* --- Pools of sessions, for hosts that call from many threads -------------------------------------------------------
+ */
+
+/* At most `size` sessions of the engine, which are made when they are first needed. */
+FUSEC_C_API fusec_error* fusec_session_pool_new(const fusec_engine* engine, size_t size, fusec_session_pool** out);
+
+/* A session for the calling thread, until fusec_session_pool_release; waits while all of them are out. Any thread may
+ * call both. */
+FUSEC_C_API fusec_error* fusec_session_pool_acquire(fusec_session_pool* pool, fusec_session** out);
+FUSEC_C_API fusec_error* fusec_session_pool_release(fusec_session_pool* pool, fusec_session* session);
+
+/* Once all sessions are released. */
+FUSEC_C_API void fusec_session_pool_free(fusec_session_pool* pool);
 
 #ifdef __cplusplus
 }

@@ -14,6 +14,7 @@
 #include "fusec/options.h"
 #include "fusec/status.h"
 #include "fusec/target.h"
+#include "fusec/tensor.h"
 
 namespace fusec {
 
@@ -106,6 +107,15 @@ class FUSEC_API Engine {
   // Waits until the kernels that Specialize::background owes the Plans made so far are there, or have failed: for
   // measurements. Runs take them by themselves.
   void wait_for_specialized() const noexcept;
+
+  // The constants that Options::replaceable_weights named, in the order of the model.
+  std::vector<TensorInfo> weights() const;
+  // Replaces the contents of a weight, for all Sessions of this Engine and of its copies: runs that begin from here on
+  // see it, runs under way finish with the old one. `data` has the dtype and shape of the weight, on any device and
+  // with any strides; it is copied. The next run of each Session packs and computes again what depends on weights, and
+  // compiles nothing. A run in capture is refused until then, and graphs that captured runs keep the old weights.
+  // invalid_argument: there is no such weight, with what there is, or it has another dtype or shape.
+  Status set_weight(const std::string& name, const Tensor& data) noexcept;
 
   // The inside, for Session and for tools that are built with the library.
   explicit Engine(std::shared_ptr<const runtime::EngineState> state) : state_(std::move(state)) {}

@@ -83,6 +83,9 @@ class FUSEC_API GraphBuilder {
   // Shares the memory, which must not change while the Model or an Engine of it lives.
   Var constant(const Tensor& data);
   Var constant(DType dtype, double value);
+  // A constant with a name, under which Engine::set_weight replaces it where Options::replaceable_weights says so. No
+  // two weights have one name.
+  Var weight(std::string name, const Tensor& data);
   void output(std::string name, Var value);
   // The model so far. invalid_argument with every mistake made: the first as the message, the others as notes.
   Result<Model> finish() const noexcept;
@@ -213,6 +216,10 @@ class FUSEC_API GraphBuilder {
   // head h / (H / G). The mask broadcasts to the scores [N, H, S, T].
   Var attention(Var q, Var k, Var v, double scale);
   Var attention(Var q, Var k, Var v, Var mask, double scale);
+
+  // What the function of the host that is registered as `name` (fusec/custom_call.h) makes of the arguments, 1 to
+  // kMaxCallInputs. Extents of the shape are expressions over the symbols of the inputs.
+  Var custom_call(std::string name, std::vector<Var> args, DType dtype, Shape shape, std::string attributes = "");
 
   // Compositions.
   Var softmax(Var x, int64_t axis);      // exp(x - max) / sum(exp(x - max))

@@ -47,6 +47,10 @@ struct FUSEC_API ImportOptions {
   // model leaves to its inputs. Symbols that are axes of them are fixed to their extents. invalid_argument: the model
   // has no such input, or one of another dtype or shape.
   std::map<std::string, Tensor> constants;
+  // Nodes of these domains become custom calls (fusec/custom_call.h) named "domain.op_type", with the node's attributes
+  // as text (`name=value` with spaces between them). Each has one output, whose type and shape the model declares
+  // (value_info).
+  std::vector<std::string> call_domains;
   ImportLimits limits;
   double* weights_ms = nullptr;  // if set: the time of reading and making initializers is added to it
 };

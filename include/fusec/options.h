@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 #include "fusec/dtype.h"
 #include "fusec/export.h"
+#include "fusec/host.h"
 #include "fusec/status.h"
 
 namespace fusec {
@@ -43,6 +45,9 @@ struct FUSEC_API Options {
   int threads = 0;                       // 0: what the machine and OMP_NUM_THREADS give
   std::optional<std::string> cache_dir;  // default: $FUSEC_CACHE_DIR, else $XDG_CACHE_HOME/fusec, else ~/.cache/fusec
   bool use_cache = true;
+  // A folder laid out as cache_dir, of kernels and measured times that many machines read: looked at after cache_dir,
+  // and never written. Default: $FUSEC_SHARED_CACHE_DIR; empty: none.
+  std::optional<std::string> shared_cache_dir;
   int64_t cache_limit =
       int64_t{2} << 30;  // bytes that the kernel cache keeps, those used longest ago go first; 0: no bound
   std::vector<std::string> disabled_passes;
@@ -75,8 +80,21 @@ struct FUSEC_API Options {
   // passes, regions and kernels, so that the work at hand is ended first; invalid_argument when it is over. Unset: no
   // limit.
   std::optional<double> compile_seconds;
-  // Called with faults that do not fail the call (a cache that cannot be used); unset: one line on stderr each.
+  // Called with faults that do not fail the call (a cache that cannot be used); unset: on_log, or one line on stderr
+  // each.
   std::function<void(const std::string&)> on_warning;
+  // Called with messages of all severities, from any thread; warnings go to on_warning instead where that is set.
+  std::function<void(Severity, const std::string&)> on_log;
+  // Called while a compile, a bind or a tuning goes on, by one thread at a time, with the stage ("optimize", "lower",
+  // "tune", "emit", ...) and how much of it is done, 0 to 1. True: the call ends with `cancelled` as soon as the work
+  // at hand is done. What was made so far stays in the caches.
+  std::function<bool(const char* stage, double done)> on_progress;
+  std::shared_ptr<const HostAllocator> allocator;   // null: fusec's own
+  std::shared_ptr<const HostThreads> host_threads;  // null: fusec's own
+  // Names of constants that Engine::set_weight may replace, or "*" for all: an initializer of an ONNX model, or a
+  // weight of a GraphBuilder, of floats or 8-bit integers and rank 1 at least. What is computed of them alone is
+  // computed when an Engine first runs, not when it is compiled. invalid_argument: the model has no such constant.
+  std::vector<std::string> replaceable_weights;
 };
 
 // Options as text. Keys are the names of the command's flags without the dashes.

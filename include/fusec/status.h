@@ -25,6 +25,7 @@ enum class StatusCode {
   compile_failed,  // a kernel did not compile; the message holds the compiler's log
   cache,           // only ever a warning
   internal,        // a defect of fusec
+  cancelled,       // Options::on_progress ended the call, which can be made again
 };
 
 FUSEC_API const char* to_string(StatusCode code) noexcept;

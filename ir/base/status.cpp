@@ -42,6 +42,8 @@ const char* to_string(StatusCode code) noexcept {
       return "cache";
     case StatusCode::internal:
       return "internal";
+    case StatusCode::cancelled:
+      return "cancelled";
   }
   return "unknown";
 }

@@ -240,12 +240,13 @@ Result<Tensor> evaluate_node(const Graph& graph, const Node& node, const std::ve
                              const EvalOptions& options) {
   const DType dtype = graph.type(node.output).dtype;
   const DType storage = options.wide && is_float(dtype) ? DType::f64 : dtype;
-  OpCall call{node, {}, {}, dtype, storage, {}, graph.constant(node.output), options};
+  OpCall call{node, {}, {}, {}, dtype, storage, {}, graph.constant(node.output), options};
   auto attrs = eval_attrs(node.attrs, options.symbols);
   if (!attrs.ok()) return node_error(node, attrs.status().message());
   call.attrs = std::move(*attrs);
   for (const Tensor& operand : operands) {
     FUSEC_ASSIGN(Tensor row_major, contiguous(operand));
+    call.operand_dtypes.push_back(graph.type(node.inputs[call.operands.size()]).dtype);
     call.operands.push_back(std::move(row_major));
   }
   auto type = concrete_type(graph, node, call);

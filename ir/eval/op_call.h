@@ -21,12 +21,13 @@ using Extents = std::vector<int64_t>;
 
 struct OpCall {
   const Node& node;
-  Attrs attrs;                   // all dimensions are constants
-  std::vector<Tensor> operands;  // row-major
-  DType dtype;                   // dtype of the result, as declared by the graph
-  DType storage;                 // dtype of the result tensor: f64 for wide floats, else dtype
-  Extents shape;                 // shape of the result
-  const Tensor* constant;        // data of a constant node, else null
+  Attrs attrs;                        // all dimensions are constants
+  std::vector<Tensor> operands;       // row-major
+  std::vector<DType> operand_dtypes;  // as declared by the graph
+  DType dtype;                        // dtype of the result, as declared by the graph
+  DType storage;                      // dtype of the result tensor: f64 for wide floats, else dtype
+  Extents shape;                      // shape of the result
+  const Tensor* constant;             // data of a constant node, else null
   const EvalOptions& options;
 
   const Tensor& operand(std::size_t i) const { return operands[i]; }

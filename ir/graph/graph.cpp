@@ -181,6 +181,8 @@ Graph compact(const Graph& graph) {
     out.nodes[id].output = map[old];
     out.order.push_back(id);
     if (const auto it = source.constants.find(n); it != source.constants.end()) out.constants.emplace(id, it->second);
+    if (const auto it = source.weight_names.find(n); it != source.weight_names.end())
+      out.weight_names.emplace(id, it->second);
   }
   for (ValueId v : source.outputs) out.outputs.push_back(map[v]);
   out.output_names = source.output_names;

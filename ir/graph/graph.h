@@ -61,8 +61,9 @@ struct Graph {
   std::vector<ValueId> inputs;   // in declaration order
   std::vector<ValueId> outputs;  // have names; a value may appear more than once
   std::vector<std::string> output_names;
-  std::map<NodeId, Tensor> constants;  // data of `constant` nodes; row-major
-  std::vector<std::string> symbols;    // free symbols of the input shapes, in order of first use
+  std::map<NodeId, Tensor> constants;          // data of `constant` nodes; row-major
+  std::map<NodeId, std::string> weight_names;  // of constants that the model names
+  std::vector<std::string> symbols;            // free symbols of the input shapes, in order of first use
   Limits limits;
   int64_t imported_ops = 0;  // tensor operations after import, as `fusec inspect` counts them
 

@@ -180,6 +180,18 @@ Var GraphBuilder::constant(const Tensor& data) {
   });
 }
 
+Var GraphBuilder::weight(std::string name, const Tensor& data) {
+  return guarded(state_.get(), [&] {
+    ir::Graph& graph = state_->graph;
+    if (name.empty()) return state_->fail("a weight has no name");
+    for (const auto& [id, other] : graph.weight_names)
+      if (other == name) return state_->fail("two weights are named '" + name + "'");
+    const Var made = constant(data);
+    if (made.valid()) graph.weight_names.emplace(graph.values[BuilderState::id(made)].producer, std::move(name));
+    return made;
+  });
+}
+
 Var GraphBuilder::constant(DType dtype, double value) {
   return guarded(state_.get(), [&] { return state_->var(ir::add_scalar_constant(state_->graph, dtype, value)); });
 }
@@ -442,6 +454,17 @@ Var GraphBuilder::attention(Var q, Var k, Var v, double scale) {
 Var GraphBuilder::attention(Var q, Var k, Var v, Var mask, double scale) {
   return guarded(state_.get(), [&] {
     return state_->node(TensorOp::attention, {q, k, v, mask}, {{"scale", scale}, {"causal", int64_t{0}}});
+  });
+}
+
+Var GraphBuilder::custom_call(std::string name, std::vector<Var> args, DType dtype, Shape shape,
+                              std::string attributes) {
+  return guarded(state_.get(), [&] {
+    return state_->node(TensorOp::custom_call, args,
+                        {{"name", std::move(name)},
+                         {"attributes", std::move(attributes)},
+                         {"dtype", dtype},
+                         {"shape", std::move(shape)}});
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "fusec/custom_call.h"
 #include "ir/graph/infer_rules.h"
 
 namespace fusec::ir::infer {
@@ -116,6 +117,13 @@ Result<Type> infer_matmul(const Args& in, const Attrs& attrs) {
 }
 
 // The number of heads of q that share one of k and v must be known.
+Result<Type> infer_custom_call(const Args& in, const Attrs& attrs) {
+  if (attrs.s("name").empty()) return bad("a custom call needs the name of its function");
+  if (in.size() > kMaxCallInputs) return bad("a custom call has at most " + str(kMaxCallInputs) + " inputs");
+  FUSEC_TRY(check_extents(attrs.dims("shape"), "the result"));
+  return Type{attrs.dtype("dtype"), attrs.dims("shape")};
+}
+
 Result<Type> infer_attention(const Args& in, const Attrs& attrs) {
   const Type &q = in[0], &k = in[1], &v = in[2];
   for (const Type& type : {q, k, v}) FUSEC_TRY(check_rank(type, 4, "query, key and value"));

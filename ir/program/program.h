@@ -27,7 +27,7 @@ enum class AllocKind : uint8_t {
 
 struct Allocation {
   AllocKind kind = AllocKind::temporary;
-  std::string name;  // name of an input or output; else empty
+  std::string name;  // of an input or output, or of a constant that Engine::set_weight replaces; else empty
   DType dtype = DType::f32;
   Dim elements;          // size
   uint32_t ordinal = 0;  // input, output: its position; constant: index into Program::constants

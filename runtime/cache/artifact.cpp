@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements the kernel cache on top of Folder: loads and stores artifacts by key in the emit stage, bounds the size of
-// the cache, and removes temporary files of writers that died. A write error turns off storing for the rest of the
-// compile.
+// Implements the kernel cache on top of Folder: loads and stores artifacts by key in the emit stage, reads a shared
+// folder for what is absent, bounds the size of the cache, and removes temporary files of writers that died. A write
+// error turns off storing for the rest of the compile.
 
 #include "runtime/cache/artifact.h"
 
@@ -15,7 +15,8 @@ namespace fusec::runtime {
 namespace {
 
 constexpr char kVersionFolder[] = "v1";
-constexpr std::time_t kOrphanAge = 3600;  // seconds; no writer takes that long
+constexpr char kOwn[] = "kernel cache", kShared[] = "shared kernel cache";  // in warnings
+constexpr std::time_t kOrphanAge = 3600;                                    // seconds; no writer takes that long
 constexpr std::time_t kNoAge = std::numeric_limits<std::time_t>::max();
 constexpr std::time_t kAnyAge = std::numeric_limits<std::time_t>::min();
 constexpr std::time_t kTouchAge = 3600;  // a hit renews the time of use at most once an hour
@@ -47,6 +48,22 @@ const char* non_empty(const char* name) {
   return value != nullptr && *value != '\0' ? value : nullptr;
 }
 
+// nullopt, without a warning: no such folder is named, or it has no kernels.
+std::optional<Folder> open_shared(const Options& options, const Warn& warn) {
+  const std::string root = shared_cache_root(options);
+  if (root.empty()) return std::nullopt;
+  Result<Folder> folder = Folder::open_to_read(root);
+  if (!folder.ok()) {
+    warn("running without the shared kernel cache: " + folder.status().message());
+    return std::nullopt;
+  }
+  if (!folder->has(kVersionFolder)) return std::nullopt;
+  Result<Folder> version = folder->open_below(kVersionFolder, false);
+  if (version.ok()) return std::move(version).value();
+  warn("running without the shared kernel cache: " + version.status().message());
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string cache_root(const Options& options) {
@@ -57,18 +74,38 @@ std::string cache_root(const Options& options) {
   return {};
 }
 
+std::string shared_cache_root(const Options& options) {
+  if (!options.use_cache) return {};
+  if (options.shared_cache_dir) return *options.shared_cache_dir;
+  const char* const dir = non_empty("FUSEC_SHARED_CACHE_DIR");
+  return dir != nullptr ? dir : "";
+}
+
 Warn make_warn(const Options& options) {
   if (options.on_warning) return options.on_warning;
+  if (options.on_log) return [log = options.on_log](const std::string& text) { log(Severity::warning, text); };
   return [](const std::string& text) { (void)std::fprintf(stderr, "fusec: warning: %s\n", text.c_str()); };
 }
 
-std::unique_ptr<KernelCache> KernelCache::open(const Options& options) {
+void log(const Options& options, Severity severity, const std::function<std::string()>& text) {
+  if (options.on_log) options.on_log(severity, text());
+}
+
+std::unique_ptr<KernelCache> KernelCache::open(const Options& options, const Warn& warn) {
   if (!options.use_cache) return nullptr;
-  const Warn warn = make_warn(options);
-  Result<std::unique_ptr<KernelCache>> cache = open_root(cache_root(options), warn, options.cache_limit);
-  if (cache.ok()) return std::move(cache).value();
-  warn("running without the kernel cache: " + cache.status().message());
-  return nullptr;
+  std::optional<Folder> shared = open_shared(options, warn);
+  Result<std::unique_ptr<KernelCache>> opened = open_root(cache_root(options), make_warn(options), options.cache_limit);
+  if (!opened.ok()) warn("running without the kernel cache: " + opened.status().message());
+  if (!opened.ok() && !shared) return nullptr;
+  std::unique_ptr<KernelCache> cache;
+  if (opened.ok()) {
+    cache = std::move(opened).value();
+  } else {
+    cache.reset(new KernelCache(Folder(), make_warn(options), 0));
+    cache->read_only_ = true;
+  }
+  cache->shared_ = std::move(shared);
+  return cache;
 }
 
 Result<std::unique_ptr<KernelCache>> KernelCache::open_root(const std::string& root, Warn warn, int64_t limit) {
@@ -83,29 +120,40 @@ KernelCache::~KernelCache() {
   if (!last_folder_.empty()) version_.sync(last_folder_);
 }
 
-void KernelCache::warn_once(const Status& status) {
-  if (!warned_.exchange(true)) warn_("the kernel cache is not used fully: " + status.message());
-}
-
-void KernelCache::note_damaged(const std::string& path) {
-  if (damaged_++ > 0) return;
-  warn_("the entry '" + path + "' of the kernel cache is damaged and made anew (fusec cache verify lists all such)");
+void KernelCache::warn_once(const std::string& name, Told& told, const Status& status) {
+  if (!told.fault.exchange(true)) warn_("the " + name + " is not used fully: " + status.message());
 }
 
 std::optional<codegen::Artifact> KernelCache::load(const std::string& key) {
+  std::optional<codegen::Artifact> artifact = load_from(version_, kOwn, told_, key);
+  if (artifact) {
+    const auto [folder_name, name] = split(entry_path(key));
+    if (const Result<Folder> folder = version_.open_below(folder_name, false); folder.ok())
+      folder->touch(name, kTouchAge);
+  } else if (shared_) {
+    artifact = load_from(*shared_, kShared, told_of_shared_, key);
+  }
+  return artifact;
+}
+
+std::optional<codegen::Artifact> KernelCache::load_from(const Folder& version, const std::string& cache, Told& told,
+                                                        const std::string& key) {
   const auto [folder_name, name] = split(entry_path(key));
-  const Result<Folder> folder = version_.open_below(folder_name, false);
+  const Result<Folder> folder = version.open_below(folder_name, false);
   if (!folder.ok()) return std::nullopt;
   Result<std::optional<std::vector<uint8_t>>> bytes = folder->read(name);
-  if (!bytes.ok()) warn_once(bytes.status());
+  if (!bytes.ok()) warn_once(cache, told, bytes.status());
   if (!bytes.ok() || !*bytes) return std::nullopt;
   std::optional<codegen::Artifact> artifact = decode_entry(**bytes);
-  if (!artifact || artifact->key != key) {
-    if (!is_of_another_version(**bytes)) note_damaged(folder_name + "/" + name);
-    return std::nullopt;
+  if (artifact && artifact->key == key) return artifact;
+  if (is_of_another_version(**bytes)) return std::nullopt;
+  ++damaged_;
+  if (!told.damage.exchange(true)) {
+    warn_(
+        "the entry '" + folder_name + "/" + name + "' of the " + cache +
+        (cache == kOwn ? " is damaged and made anew (fusec cache verify lists all such)" : " is damaged and left out"));
   }
-  folder->touch(name, kTouchAge);
-  return artifact;
+  return std::nullopt;
 }
 
 void KernelCache::store(const codegen::Artifact& artifact) {
@@ -120,7 +168,7 @@ void KernelCache::store(const codegen::Artifact& artifact) {
     return;
   }
   read_only_ = true;  // a full or read-only disk will not get better within this compile
-  warn_once(status);
+  warn_once(kOwn, told_, status);
 }
 
 int64_t KernelCache::sweep(const std::string& folder, std::time_t orphan_age, std::vector<Entry>& entries) const {

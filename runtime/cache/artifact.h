@@ -3,6 +3,8 @@
 // published whole and verified when read. A fault never fails a compile; it is warned of once. The cache is bounded:
 // storing an entry removes those used longest ago, and what killed writers left, from its folder and those that share a
 // part of the bound with it.
+// What it lacks may lie in a second folder of the same layout, the shared one, which is only read: it may be root's,
+// lie on another machine and be read by many users.
 #pragma once
 
 #include <atomic>
@@ -28,13 +30,20 @@ using Warn = std::function<void(const std::string&)>;
 // Options::cache_dir, else $FUSEC_CACHE_DIR, else $XDG_CACHE_HOME/fusec, else ~/.cache/fusec; empty: none of them is
 // set.
 std::string cache_root(const Options& options);
-// Options::on_warning, or one line on stderr.
+// Options::shared_cache_dir, else $FUSEC_SHARED_CACHE_DIR; empty: neither is set, or Options::use_cache is false.
+std::string shared_cache_root(const Options& options);
+// Options::on_warning, else Options::on_log, else one line on stderr.
 Warn make_warn(const Options& options);
+// Gives text() to Options::on_log; without one, the text is not even made. Not for warnings.
+void log(const Options& options, Severity severity, const std::function<std::string()>& text);
 
 class KernelCache {
  public:
-  // Null when Options::use_cache is false or the root cannot be trusted or made (which is warned of).
-  static std::unique_ptr<KernelCache> open(const Options& options);
+  // Null when Options::use_cache is false, or when neither the root nor the shared folder can be used.
+  // Which of them cannot be trusted, made or opened is told to `warn`.
+  // With the shared folder alone, nothing is stored.
+  static std::unique_ptr<KernelCache> open(const Options& options) { return open(options, make_warn(options)); }
+  static std::unique_ptr<KernelCache> open(const Options& options, const Warn& warn);
   // As open, but says why not: for tools that manage the cache. limit: bytes, Options::cache_limit; 0: no bound.
   static Result<std::unique_ptr<KernelCache>> open_root(const std::string& root, Warn warn, int64_t limit = 0);
 
@@ -44,9 +53,10 @@ class KernelCache {
   ~KernelCache();
 
   // Thread-safe. nullopt: absent or damaged. A damaged entry is counted, and the first one is warned of.
+  // Reads the shared folder for what is absent or damaged in the cache's own.
   std::optional<codegen::Artifact> load(const std::string& key);
   void store(const codegen::Artifact& artifact);
-  int64_t damaged() const { return damaged_; }  // entries that load found so
+  int64_t damaged() const { return damaged_; }  // entries that load found so, in either folder
 
   struct Entry {
     std::string path;  // below <root>/v1
@@ -68,21 +78,28 @@ class KernelCache {
  private:
   KernelCache(Folder version, Warn warn, int64_t limit)
       : version_(std::move(version)), warn_(std::move(warn)), limit_(limit) {}
-  void warn_once(const Status& status);
-  void note_damaged(const std::string& path);
+  // What has been warned of, for one folder of entries.
+  struct Told {
+    std::atomic<bool> fault{false}, damage{false};
+  };
+  std::optional<codegen::Artifact> load_from(const Folder& version, const std::string& name, Told& told,
+                                             const std::string& key);
+  void warn_once(const std::string& name, Told& told, const Status& status);
   void keep_bound(const std::string& stored) const;
   // Adds the entries of one folder, and removes the temporary files there of at least this age. The number of those.
   int64_t sweep(const std::string& folder, std::time_t orphan_age, std::vector<Entry>& entries) const;
   int64_t remove_oldest(std::vector<Entry> entries, int64_t max_bytes, const std::string& keep) const;
   bool remove(const Entry& entry) const;
 
-  Folder version_;
+  Folder version_;  // none: only the shared one is read
   Warn warn_;
   int64_t limit_;
   std::mutex mutex_;
-  std::string last_folder_;  // that was stored in, under mutex_
+  std::string last_folder_;       // that was stored in, under mutex_
+  std::optional<Folder> shared_;  // to be read
   std::atomic<int64_t> damaged_{0};
-  std::atomic<bool> warned_{false}, read_only_{false};
+  Told told_, told_of_shared_;
+  std::atomic<bool> read_only_{false};
 };
 
 // The bytes of one kernel cache entry:

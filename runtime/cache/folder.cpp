@@ -110,16 +110,21 @@ void for_each_entry(int fd, const F& f) {
 Folder::~Folder() {
   if (fd_ >= 0) (void)close(fd_);
 }
-Folder::Folder(Folder&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+Folder::Folder(Folder&& other) noexcept : fd_(std::exchange(other.fd_, -1)), to_read_(other.to_read_) {}
 Folder& Folder::operator=(Folder&& other) noexcept {
   std::swap(fd_, other.fd_);
+  std::swap(to_read_, other.to_read_);
   return *this;
 }
 
-Result<Folder> Folder::check(int fd, const std::string& label) {
-  Folder folder(fd);
+Result<Folder> Folder::check(int fd, const std::string& label, bool to_read) {
+  Folder folder(fd, to_read);
   struct stat info;
   if (fd < 0 || fstat(fd, &info) != 0) return fault("cannot use the folder '" + label + "'");
+  if (to_read) {
+    FUSEC_TRY(check_owner(info, label));
+    return folder;
+  }
   if (info.st_uid != geteuid()) return Status(StatusCode::cache, "the folder '" + label + "' belongs to another user");
   if ((info.st_mode & 077) != 0) {
     return Status(StatusCode::cache, "the folder '" + label + "' is open to other users (chmod 700 it)");
@@ -131,13 +136,20 @@ Result<Folder> Folder::open(const std::string& path) {
   make_parents(path);
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return fault("cannot make the folder '" + path + "'");
   FUSEC_TRY(check_folders(get_parent_folder(path)));
-  return check(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), path);
+  return check(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), path, false);
 }
+
+Result<Folder> Folder::open_to_read(const std::string& path) {
+  FUSEC_TRY(check_folders(get_parent_folder(path)));
+  return check(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), path, true);
+}
+
+bool Folder::has(const std::string& name) const { return faccessat(fd_, name.c_str(), F_OK, 0) == 0; }
 
 Result<Folder> Folder::open_below(const std::string& name, bool make) const {
   if (make && mkdirat(fd_, name.c_str(), 0700) != 0 && errno != EEXIST)
     return fault("cannot make the folder '" + name + "'");
-  return check(openat(fd_, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), name);
+  return check(openat(fd_, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), name, to_read_);
 }
 
 Result<std::optional<std::vector<uint8_t>>> Folder::read(const std::string& name) const {
@@ -146,7 +158,8 @@ Result<std::optional<std::vector<uint8_t>>> Folder::read(const std::string& name
   if (file.get() < 0 && errno == ENOENT) return Bytes();
   struct stat info;
   if (file.get() < 0 || fstat(file.get(), &info) != 0) return fault("cannot open a cache entry");
-  if (!S_ISREG(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 022) != 0 || info.st_size > kMaxFile) {
+  const bool is_ours = info.st_uid == geteuid() || (to_read_ && info.st_uid == 0);
+  if (!S_ISREG(info.st_mode) || !is_ours || (info.st_mode & 022) != 0 || info.st_size > kMaxFile) {
     return Status(StatusCode::cache, "'" + name + "' is not a file that only this user can change");
   }
   std::vector<uint8_t> bytes(static_cast<std::size_t>(info.st_size));

@@ -43,10 +43,16 @@ class Folder {
   // Opens `path`, making it and its parents as needed. `cache` unless it is a directory, no symbolic link, owned by the
   // effective user, and closed to group and others, and only the user and root can replace it or a folder above it.
   static Result<Folder> open(const std::string& path);
+  // Opens what exists, to read alone. `cache` unless it is a directory and no symbolic link, and only the user and root
+  // can change it or replace it or a folder above it; others may read it.
+  static Result<Folder> open_to_read(const std::string& path);
   // The same for a folder directly below; `make`: it may be new.
   Result<Folder> open_below(const std::string& name, bool make) const;
 
-  // The whole file; nullopt if there is none. `cache` for what is not a regular file of this user alone, or too large.
+  // Whether it has a file or folder of this name.
+  bool has(const std::string& name) const;
+  // The whole file; nullopt if there is none. `cache` for what is not a regular file of this user alone (in a folder
+  // that was opened to read: of this user or root), or too large.
   Result<std::optional<std::vector<uint8_t>>> read(const std::string& name) const;
   // Through a temporary name, synced, then renamed: readers see the old file, the new one or none. That it is the new
   // one after a loss of power takes sync().
@@ -69,9 +75,10 @@ class Folder {
   void touch(const std::string& name, std::time_t age) const;
 
  private:
-  explicit Folder(int fd) : fd_(fd) {}
-  static Result<Folder> check(int fd, const std::string& label);
+  Folder(int fd, bool to_read) : fd_(fd), to_read_(to_read) {}
+  static Result<Folder> check(int fd, const std::string& label, bool to_read);
   int fd_ = -1;
+  bool to_read_ = false;
 };
 
 }  // namespace fusec::runtime

@@ -168,6 +168,11 @@ std::string tuning_path(const Options& options) {
   return root.empty() ? root : root + "/" + kFile;
 }
 
+std::string shared_tuning_path(const Options& options) {
+  const std::string root = shared_cache_root(options);
+  return root.empty() ? root : root + "/" + kFile;
+}
+
 struct TuningDatabase::Impl {
   Connection db;
   bool is_empty = false;  // a file that its writer has just made
@@ -177,11 +182,11 @@ struct TuningDatabase::Impl {
 TuningDatabase::TuningDatabase(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 TuningDatabase::~TuningDatabase() = default;
 
-Result<std::unique_ptr<TuningDatabase>> TuningDatabase::open(const std::string& path) {
+Result<std::unique_ptr<TuningDatabase>> TuningDatabase::open(const std::string& path, bool shared) {
   FUSEC_TRY(check_files(path));
   // The transaction of a killed process must be rolled back before anyone reads, which needs write access. Without it,
   // SQLite itself falls back to read-only access.
-  FUSEC_ASSIGN(Connection db, Connection::open(path, SQLITE_OPEN_READWRITE));
+  FUSEC_ASSIGN(Connection db, Connection::open(path, shared ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE));
   FUSEC_ASSIGN(const Content content, read_content(db));
   if (content == Content::damaged) return damaged(path);
   if (content == Content::foreign) return foreign(path);

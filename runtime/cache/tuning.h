@@ -51,6 +51,9 @@ inline Strategy strategy_of(const Options& options) {
 // false.
 std::string tuning_path(const Options& options);
 
+// tuning.v1.sqlite in shared_cache_root; empty: there is none. It is read for what the database above lacks.
+std::string shared_tuning_path(const Options& options);
+
 // One open file; not thread-safe, and not for use across fork(). Every fault is a Status of code `cache`; so is a file,
 // or a journal beside it, that is a link, or that others than the user and root could have written or put there.
 class TuningDatabase {
@@ -59,8 +62,9 @@ class TuningDatabase {
   TuningDatabase(const TuningDatabase&) = delete;
   TuningDatabase& operator=(const TuningDatabase&) = delete;
 
-  // Of a file that exists, for reading only.
-  static Result<std::unique_ptr<TuningDatabase>> open(const std::string& path);
+  // Of a file that exists, for reading only. A transaction that a killed process left is rolled back first; `shared`:
+  // it is an error, because the file is left as it is.
+  static Result<std::unique_ptr<TuningDatabase>> open(const std::string& path, bool shared = false);
   // Made where it is missing; its folder too, closed to other users. A damaged file is renamed to PATH.damaged, which
   // is warned of; a file of another kind is left alone.
   static Result<std::unique_ptr<TuningDatabase>> open_to_write(const std::string& path, const Warn& warn);

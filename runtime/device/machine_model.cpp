@@ -16,19 +16,34 @@ std::string machine_key(const Target& target, const std::string& hardware) {
   return hardware + "; " + target.name + size;
 }
 
-bool reads_figures(const Options& options) {
-  const bool measured = strategy_of(options) == Strategy::cached || strategy_of(options) == Strategy::profile;
-  const std::string path = tuning_path(options);
-  return measured && options.target.empty() && !path.empty() && access(path.c_str(), F_OK) == 0;
-}
+namespace {
 
-Status read_machine_model(const Options& options, const std::string& key, MachineModel& model) {
-  if (!reads_figures(options)) return {};
-  FUSEC_ASSIGN(const auto database, TuningDatabase::open(tuning_path(options)));
+bool exists(const std::string& path) { return !path.empty() && access(path.c_str(), F_OK) == 0; }
+
+Status read_figures(const std::string& path, bool shared, const std::string& key, MachineModel& model) {
+  if (!exists(path)) return {};
+  FUSEC_ASSIGN(const auto database, TuningDatabase::open(path, shared));
   FUSEC_ASSIGN(const std::vector<FigureRow> rows, database->figures(key));
   for (const FigureInfo& figure : machine_figures())
     for (const FigureRow& row : rows)
       if (row.name == figure.name) model.*figure.member = {row.value, FigureSource::measured};
+  return {};
+}
+
+}  // namespace
+
+bool reads_figures(const Options& options) {
+  const bool measured = strategy_of(options) == Strategy::cached || strategy_of(options) == Strategy::profile;
+  return measured && options.target.empty() && (exists(tuning_path(options)) || exists(shared_tuning_path(options)));
+}
+
+// Figures of this machine's own database take the place of the shared ones.
+Status read_machine_model(const Options& options, const std::string& key, MachineModel& model) {
+  if (!reads_figures(options)) return {};
+  MachineModel read = model;
+  FUSEC_TRY(read_figures(shared_tuning_path(options), true, key, read));
+  FUSEC_TRY(read_figures(tuning_path(options), false, key, read));
+  model = read;
   return {};
 }
 

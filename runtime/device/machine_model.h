@@ -16,11 +16,11 @@ namespace fusec::runtime {
 // measured with as many threads as it gives by default.
 std::string machine_key(const Target& target, const std::string& hardware);
 
-// Whether there is a database and these options read it: not those that name a target, nor strategies that read no
-// measured times.
+// Whether there is a database, or a shared one, and these options read it: not those that name a target, nor strategies
+// that read no measured times.
 bool reads_figures(const Options& options);
-// Replaces the figures that the database has, where the options read it. cache: it cannot be read; `model` is as it
-// was.
+// Replaces the figures that the database or the shared one has, where the options read them. cache: one of them cannot
+// be read; `model` is as it was.
 Status read_machine_model(const Options& options, const std::string& key, MachineModel& model);
 // Stores the figures whose source is `measured`.
 Status write_machine_model(const Options& options, const std::string& key, const MachineModel& model);

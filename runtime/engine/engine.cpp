@@ -3,6 +3,8 @@
 // (runtime/load/assemble.cpp) links and binds. Nothing else calls one stage after another.
 #include "runtime/engine/engine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -10,6 +12,7 @@
 #include "codegen/emit.h"
 #include "compiler/lower/gpu/gpu.h"
 #include "compiler/select/select.h"
+#include "fusec/device.h"
 #include "fusec/engine.h"
 #include "ir/graph/graph.h"
 #include "ir/library/capabilities.h"
@@ -17,9 +20,11 @@
 #include "ir/support/stage_context.h"
 #include "ir/text/graph_text.h"
 #include "ir/text/program_text.h"
+#include "runtime/cache/artifact.h"
 #include "runtime/device/device.h"
 #include "runtime/device/host/detect.h"
 #include "runtime/engine/kernel_tuner.h"
+#include "runtime/engine/replaceable.h"
 #include "runtime/engine/specialize.h"
 #include "runtime/plan/state.h"
 
@@ -52,6 +57,7 @@ Status dump_code(const ir::Program& program, const Target& target, const Options
 Status check_libraries(const ir::Program& program, const Target& target, const Options& options) {
   const std::vector<const ir::LibraryCapabilities*> libraries = ir::libraries_of(target);
   const auto is_computed = [&](const ir::LibraryStep& call) {
+    if (call.op == ir::TensorOp::custom_call) return true;
     return std::any_of(libraries.begin(), libraries.end(), [&](const ir::LibraryCapabilities* library) {
       return (library->is_built_in || options.use_library) && !unsupported_reason(*library, call.op, call.compute);
     });
@@ -73,6 +79,7 @@ Status check_libraries(const ir::Program& program, const Target& target, const O
 int compile_threads(const Options& options) {
   Options machine = options;
   machine.threads = 0;  // compiling is not bound by the threads of a run
+  machine.host_threads = nullptr;
   const int64_t affordable = std::max<int64_t>(runtime::host_memory() / 2 / kCompilerBytes, 1);
   return static_cast<int>(std::min<int64_t>(runtime::host_threads(machine), affordable));
 }
@@ -87,12 +94,20 @@ Result<runtime::Artifacts> emit_kernels(const ir::Program& program, const std::v
                                  compile_threads(options), runtime::make_warn(options), counts, deadline);
 }
 
+// Takes the kernels of other shards out; how many there were.
+int64_t leave_to_others(std::vector<ir::KernelId>& ids, const ir::Program& program, const Target& target,
+                        const Options& options, const runtime::Shard& shard) {
+  return static_cast<int64_t>(std::erase_if(ids, [&](ir::KernelId id) {
+    return !shard.has(codegen::artifact_key(program.kernels[id], target, options.codegen));
+  }));
+}
+
 // For binds that need more than the usual kernels, each with the time that a compile has.
 runtime::ObtainKernels obtain_later(const Target& target, const Options& options) {
   return [target, options](const ir::Program& program,
                            const std::vector<ir::KernelId>& ids) -> Result<runtime::ObtainedKernels> {
     runtime::KernelCounts counts;
-    const ir::Deadline deadline(options.compile_seconds);
+    const ir::Deadline deadline(options);
     FUSEC_ASSIGN(runtime::Artifacts artifacts, emit_kernels(program, ids, target, options, counts, deadline));
     return runtime::ObtainedKernels{std::move(artifacts), counts.compiled};
   };
@@ -141,7 +156,7 @@ Result<runtime::Stages> runtime::run_stages(const ir::Graph& imported, const Tar
 }
 
 Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options& options, const Target& wanted,
-                                              KernelSet kernels, const Machine* machine) {
+                                              KernelSet kernels, const Machine* machine, KernelShard* shard) {
   if (!model.graph) return Status(StatusCode::invalid_argument, "the Model holds no graph");
   const Target target = codegen::writable_target(wanted, options.codegen);
   // One by one: GCC 12 destroys members twice where a later one of a braced list throws.
@@ -149,12 +164,19 @@ Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options&
   parts.options = options;
   parts.inputs = model.inputs;
   EngineStats& stats = parts.stats;
-  const ir::Deadline deadline(options.compile_seconds);
+  const ir::Deadline deadline(options);
   const bool profiles = machine != nullptr && strategy_of(options) == Strategy::profile;
   const Listing listing = profiles ? Listing::all : Listing::needed;
   compiler::TuningData tuning = machine == nullptr ? compiler::TuningData() : read_kernel_times(options, *machine);
-  FUSEC_ASSIGN(Stages stages, run_stages(*model.graph, target, options, Stage::select, deadline, tuning, listing));
-  if (profiles) profile_kernels(stages.program, options, *machine);
+  std::vector<Tensor> weights;  // those that stay replaceable
+  ir::Graph opened;
+  if (!options.replaceable_weights.empty()) {
+    FUSEC_ASSIGN(opened, open_weights(*model.graph, options.replaceable_weights, weights));
+  }
+  const ir::Graph& graph = weights.empty() ? *model.graph : opened;
+  FUSEC_ASSIGN(Stages stages, run_stages(graph, target, options, Stage::select, deadline, tuning, listing));
+  if (!weights.empty()) close_weights(stages.program, std::move(weights));
+  if (profiles) FUSEC_TRY(profile_kernels(stages.program, options, *machine));
   parts.program = std::move(stages.program);
   if (machine != nullptr && options.specialize != Specialize::off && !parts.program.symbols.empty()) {
     parts.specialize = specialize_from(
@@ -166,7 +188,8 @@ Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options&
   FUSEC_TRY(dump_code(parts.program, target, options));
   KernelCounts counts;
   const bool all = kernels == KernelSet::picked;
-  const std::vector<ir::KernelId> ids = all ? picked_kernels(parts.program) : usual_kernels(parts.program);
+  std::vector<ir::KernelId> ids = all ? picked_kernels(parts.program) : usual_kernels(parts.program);
+  if (shard != nullptr) shard->elsewhere += leave_to_others(ids, parts.program, target, options, shard->shard);
   FUSEC_ASSIGN(parts.artifacts, timed_stage(stats.stages, "emit", [&] {
                  return emit_kernels(parts.program, ids, target, options, counts, deadline);
                }));
@@ -191,6 +214,12 @@ Result<Engine> compile_on(const Model& model, const Options& options, const runt
   EngineStats& stats = state->stats;
   stats.compile_ms = milliseconds_since(start) - stats.device_ms - stats.weights_ms;
   stats.device_ms += device_ms;
+  for (const StageTime& stage : stats.stages)
+    runtime::log(options, Severity::debug, [&] { return fmt::format("{} took {:.1f} ms", stage.stage, stage.ms); });
+  runtime::log(options, Severity::info, [&] {
+    return fmt::format("compiled for {} ({}) in {:.0f} ms: {} kernels, {} of them found", to_string(machine.device),
+                       machine.target.name, stats.compile_ms, stats.distinct_kernels, stats.cached_kernels);
+  });
   return Engine(std::shared_ptr<const runtime::EngineState>(std::move(state)));
 }
 

@@ -26,6 +26,7 @@
 #include "runtime/cache/artifact.h"
 #include "runtime/link/link.h"
 #include "runtime/load/assemble.h"
+#include "runtime/plan/tuner.h"
 
 namespace fusec::runtime {
 
@@ -60,10 +61,17 @@ enum class KernelSet : uint8_t {
   picked,  // all of picked_kernels, as a package has them
 };
 
+// Which kernels this process compiles, of several that share the work by the keys of the kernel cache.
+struct KernelShard {
+  Shard shard;
+  int64_t elsewhere = 0;  // kernels that were left to the other processes, added up here
+};
+
 // The model as a selected Program with machine code for `target`: all stages up to emit. The machine is left empty.
-// machine: on which generated kernels may be timed, by options.strategy; null: there is none.
+// machine: on which generated kernels may be timed, by options.strategy; null: there is none. shard, if not null: only
+// its kernels get code, so that the answer has stats and a Program, and cannot be run.
 Result<Parts> compile_parts(const Model& model, const Options& options, const Target& target, KernelSet kernels,
-                            const Machine* machine = nullptr);
+                            const Machine* machine = nullptr, KernelShard* shard = nullptr);
 
 // The kernels `ids` of the Program where another Engine of this process holds them, or `cache` has them: all or none.
 std::optional<Artifacts> find_kernels(const ir::Program& program, const std::vector<ir::KernelId>& ids,
@@ -86,5 +94,10 @@ Result<Artifacts> obtain_kernels(const ir::Program& program, const std::vector<i
 Result<std::vector<EngineStats>> write_package(const Model& model, std::span<const std::string> targets,
                                                const std::string& path, const Options& options,
                                                const std::optional<SigningKey>& sign) noexcept;
+
+// Compiles the kernels of a shard into the kernel cache: those that write_package takes for these targets, or where
+// none is named, those that Engine::compile takes on this machine. The stats of each compile.
+Result<std::vector<EngineStats>> compile_shard(const Model& model, std::span<const std::string> targets,
+                                               const Options& options, KernelShard& shard) noexcept;
 
 }  // namespace fusec::runtime

@@ -156,7 +156,7 @@ Result<Artifacts> obtain_kernels(const ir::Program& program, const std::vector<i
   ir::for_each_parallel(threads, static_cast<int64_t>(ids.size()), [&](int64_t i) {
     const std::size_t at = order[static_cast<std::size_t>(i)];
     results[at] = ir::guarded([&]() -> Result<Obtained> {
-      FUSEC_TRY(deadline.check("emit"));
+      FUSEC_TRY(deadline.check("emit", static_cast<double>(i) / static_cast<double>(ids.size())));
       return obtain(program.kernels[ids[at]], source);
     });
   });

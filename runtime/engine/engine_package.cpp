@@ -20,6 +20,7 @@
 #include "ir/support/temporary_files.h"
 #include "ir/text/program_text.h"
 #include "runtime/cache/artifact.h"
+#include "runtime/device/device.h"
 #include "runtime/device/host/detect.h"
 #include "runtime/engine/engine.h"
 #include "runtime/package/format.h"
@@ -204,6 +205,27 @@ Result<std::vector<std::byte>> join(const Model& model, std::span<const std::str
 }
 
 }  // namespace
+
+Result<std::vector<EngineStats>> compile_shard(const Model& model, std::span<const std::string> targets,
+                                               const Options& options, KernelShard& shard) noexcept {
+  return ir::guarded([&]() -> Result<std::vector<EngineStats>> {
+    std::vector<EngineStats> stats;
+    if (targets.empty()) {
+      FUSEC_ASSIGN(const Machine machine, open_machine(options));
+      FUSEC_ASSIGN(Parts parts, compile_parts(model, options, machine.target, KernelSet::picked, &machine, &shard));
+      stats.push_back(std::move(parts.stats));
+    }
+    for (const std::string& name : targets) {
+      FUSEC_ASSIGN(Target target, target_to_package(name, options));
+      for (bool again = true; again; target.has_tile_products = false) {  // as add_target
+        FUSEC_ASSIGN(Parts parts, compile_parts(model, options, target, KernelSet::picked, nullptr, &shard));
+        again = has_tile_products(parts.program);
+        stats.push_back(std::move(parts.stats));
+      }
+    }
+    return stats;
+  });
+}
 
 Result<std::vector<EngineStats>> write_package(const Model& model, std::span<const std::string> targets,
                                                const std::string& path, const Options& options,

@@ -80,29 +80,31 @@ Result<TuneReport> tune_kernels(const ir::Program& program, const Bindings& bind
 
 namespace {
 
-// Returns all that is known afterwards.
-compiler::TuningData profile(const ir::Program& program, const Bindings& bindings, const Options& options,
-                             const Machine& machine) {
+// Returns all that is known afterwards, or that it was cancelled.
+Result<compiler::TuningData> profile(const ir::Program& program, const Bindings& bindings, const Options& options,
+                                     const Machine& machine) {
   Tuning tuning(options, machine.target, [&] { return kernel_scope(options, machine); });
   const auto timer = make_candidate_timer(options, machine, tuning.flush_bytes());
   const Result<TuneReport> report =
       tune_kernels(program, bindings, *timer, tuning, {options.tuning_seconds, options.quick_tuning});
+  if (report.status().code() == StatusCode::cancelled) return report.status();
   if (!report.ok()) make_warn(options)("measuring stopped: " + report.status().str());
   return to_tuning_data(tuning.all_rows());
 }
 
 }  // namespace
 
-void profile_kernels(ir::Program& program, const Options& options, const Machine& machine) {
-  if (!program.symbols.empty()) return;
-  (void)compiler::select(program, machine.target, profile(program, {}, options, machine));
+Status profile_kernels(ir::Program& program, const Options& options, const Machine& machine) {
+  if (!program.symbols.empty()) return {};
+  FUSEC_ASSIGN(const compiler::TuningData tuning, profile(program, {}, options, machine));
+  (void)compiler::select(program, machine.target, tuning);
+  return {};
 }
 
 Status profile_shapes(const Model& model, const Options& options, const Machine& machine, const Bindings& bindings) {
   FUSEC_ASSIGN(const Stages stages,
                run_stages(*model.graph, machine.target, options, Stage::select, {}, {}, Listing::all));
-  (void)profile(stages.program, bindings, options, machine);
-  return {};
+  return profile(stages.program, bindings, options, machine).status();
 }
 
 }  // namespace fusec::runtime

@@ -64,7 +64,7 @@ Result<TuneReport> tune_kernels(const ir::Program& program, const Bindings& bind
 
 // tune_kernels() within the limits of the Options of Strategy::profile, for a program whose shapes are fixed; then
 // selects by what is known. An error is a warning.
-void profile_kernels(ir::Program& program, const Options& options, const Machine& machine);
+Status profile_kernels(ir::Program& program, const Options& options, const Machine& machine);
 // The same for the shapes that these values of symbols give a model. A later compile takes the times from the tuning
 // database.
 Status profile_shapes(const Model& model, const Options& options, const Machine& machine, const Bindings& bindings);

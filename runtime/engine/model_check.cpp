@@ -51,7 +51,7 @@ class ModelRuns {
     runs->outputs_.resize(state.program().outputs.size());  // made by the first run
     const LoadedProgram& loaded = *state.loaded;
     if (loaded.device == nullptr) {
-      runs->runner_ = make_host_runner(loaded.program);
+      runs->runner_ = make_host_runner(loaded.program, state.options.allocator);
     } else {
       FUSEC_ASSIGN(runs->runner_, loaded.device->make_runner(loaded.program, state.options, state.target.model));
     }

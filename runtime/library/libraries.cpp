@@ -4,6 +4,7 @@
 // warning, not an error, since the compiler writes out what it would compute.
 
 #include "runtime/cache/artifact.h"
+#include "runtime/library/calls/calls.h"
 #include "runtime/library/interface/device_weights.h"
 #include "runtime/library/interface/library.h"
 #include "runtime/library/plain/plain.h"
@@ -21,7 +22,7 @@
 namespace fusec::runtime {
 
 std::vector<std::shared_ptr<Library>> host_libraries(const Options& options) {
-  std::vector<std::shared_ptr<Library>> libraries;
+  std::vector<std::shared_ptr<Library>> libraries{make_call_library(TargetKind::cpu)};
 #if FUSEC_WITH_DNNL
   if (options.use_library) libraries.push_back(make_onednn_library(options.numerics));
 #else
@@ -33,7 +34,7 @@ std::vector<std::shared_ptr<Library>> host_libraries(const Options& options) {
 
 std::vector<std::shared_ptr<Library>> cuda_libraries(const Options& options,
                                                      const std::shared_ptr<DeviceMemory>& memory) {
-  std::vector<std::shared_ptr<Library>> libraries;
+  std::vector<std::shared_ptr<Library>> libraries{make_call_library(TargetKind::cuda)};
 #if FUSEC_WITH_CUDA
   if (!options.use_library) {
     make_warn(options)("running without cuBLASLt and cuDNN, as asked: slower generated code takes their place");

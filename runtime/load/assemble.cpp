@@ -7,6 +7,9 @@
 #include <chrono>
 #include <utility>
 
+#include "ir/support/stage_context.h"
+#include "runtime/library/calls/calls.h"
+
 #if FUSEC_WITH_CUDA
 #include "runtime/run/cuda/link.h"
 #endif
@@ -64,8 +67,32 @@ void note_sizes(const LoadedProgram& loaded, EngineStats& stats) {
 void add_specializer(EngineState& state, SpecializeProgram specialize) {
   if (state.options.specialize == Specialize::off || state.program().symbols.empty()) return;
   const Warn warn = make_warn(state.options);
+  if (has_weights(state.program()))
+    return warn("kernels for the shapes at hand are not made where weights are replaceable (Options::specialize)");
   if (!specialize) return warn("a package has the kernels for all shapes alone; Options::specialize needs the model");
   state.specializer = std::make_unique<Specializer>(std::move(specialize), warn);
+}
+
+Result<std::shared_ptr<EngineState>> assemble_once(Parts parts) {
+  FUSEC_TRY(check_calls(parts.program, parts.machine.device.kind));
+  FUSEC_TRY(ir::Deadline::progress_alone(parts.options).check("link"));
+  auto state = std::make_shared<EngineState>();
+  state->device = parts.machine.device;
+  state->target = parts.machine.target;
+  state->threads = state->target.threads;
+  state->stats = std::move(parts.stats);
+  EngineStats& stats = state->stats;
+  FUSEC_ASSIGN(state->loaded,
+               timed_stage(stats.stages, "link", [&] { return link_on(std::move(parts.program), parts, stats); }));
+  state->options = std::move(parts.options);
+  add_specializer(*state, std::move(parts.specialize));
+  if (state->program().symbols.empty()) {
+    FUSEC_TRY(timed_stage(stats.stages, "bind", [&] { return state->plan(Bindings()).status(); }));
+  }
+  state->inputs = std::move(parts.inputs);
+  state->outputs = tensor_infos(state->program().output_names, state->program().output_types);
+  note_sizes(*state->loaded, stats);
+  return state;
 }
 
 }  // namespace
@@ -83,22 +110,17 @@ Result<std::shared_ptr<const LoadedProgram>> link_alone(ir::Program program, con
 }
 
 Result<std::shared_ptr<EngineState>> assemble(Parts parts) {
-  auto state = std::make_shared<EngineState>();
-  state->device = parts.machine.device;
-  state->target = parts.machine.target;
-  state->threads = state->target.threads;
-  state->stats = std::move(parts.stats);
-  EngineStats& stats = state->stats;
-  FUSEC_ASSIGN(state->loaded,
-               timed_stage(stats.stages, "link", [&] { return link_on(std::move(parts.program), parts, stats); }));
-  state->options = std::move(parts.options);
-  add_specializer(*state, std::move(parts.specialize));
-  if (state->program().symbols.empty()) {
-    FUSEC_TRY(timed_stage(stats.stages, "bind", [&] { return state->plan(Bindings()).status(); }));
-  }
-  state->inputs = std::move(parts.inputs);
-  state->outputs = tensor_infos(state->program().output_names, state->program().output_types);
-  note_sizes(*state->loaded, stats);
+  if (!has_weights(parts.program)) return assemble_once(std::move(parts));
+  auto kept = std::make_shared<const Parts>(parts);
+  FUSEC_ASSIGN(std::shared_ptr<EngineState> state, assemble_once(std::move(parts)));
+  state->weights = Weights::make(kept->program, [kept](const Weights::Contents& contents) {
+    Parts changed = *kept;
+    changed.options.specialize = Specialize::off;  // which was warned of
+    for (const auto& [ordinal, data] : contents) changed.program.constants[ordinal] = data;
+    Result<std::shared_ptr<EngineState>> made = assemble_once(std::move(changed));
+    if (!made.ok()) return Result<std::shared_ptr<const EngineState>>(made.status());
+    return Result<std::shared_ptr<const EngineState>>(*std::move(made));
+  });
   return state;
 }
 

@@ -86,6 +86,10 @@ Result<Engine> load_package(const Package& opened, const Options& options) {
   EngineStats& stats = state->stats;
   stats.compile_ms = since(start) - stats.device_ms - stats.weights_ms - device_ms;
   stats.device_ms += device_ms;
+  log(options, Severity::info, [&] {
+    return fmt::format("loaded '{}' for {} ({}) in {:.0f} ms", package.path, to_string(state->device),
+                       state->target.name, stats.compile_ms);
+  });
   return Engine(std::shared_ptr<const EngineState>(std::move(state)));
 }
 

@@ -14,6 +14,8 @@
 
 #include "ir/support/check.h"
 #include "ir/support/parallel.h"
+#include "ir/support/stage_context.h"
+#include "runtime/cache/artifact.h"
 #include "runtime/plan/memory_plan.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/tuner.h"
@@ -101,15 +103,21 @@ int binders(const LoadedProgram& loaded, std::size_t steps) {
 Result<LibraryOps> bind_libraries(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads,
                                   Tuning* tuning, int64_t& tuned) {
   const ThreadCount as_at_run(threads);
-  if (tuning != nullptr && tuning->strategy() == Strategy::profile) profile(loaded, resolved, threads, *tuning);
+  if (tuning != nullptr && tuning->strategy() == Strategy::profile)
+    FUSEC_TRY(profile(loaded, resolved, threads, *tuning));
   std::vector<std::size_t> at;
   for (std::size_t i = 0; i < resolved.steps.size(); ++i) {
     if (std::holds_alternative<ir::LibraryStep>(resolved.steps[i].step->v)) at.push_back(i);
   }
   std::vector<BoundLibraryStep> bound(at.size());
+  const ir::Deadline told = tuning != nullptr ? ir::Deadline::progress_alone(tuning->options()) : ir::Deadline();
   const bool warm = tuning != nullptr && keeps_constants_cached(loaded.program, resolved, *tuning);
   ir::for_each_parallel(binders(loaded, at.size()), static_cast<int64_t>(at.size()), [&](int64_t i) {
     const auto n = static_cast<std::size_t>(i);
+    if (Status go = told.check("bind", static_cast<double>(i) / static_cast<double>(at.size())); !go.ok()) {
+      bound[n].op = std::move(go);
+      return;
+    }
     const auto entered = loaded.device == nullptr ? Result<std::shared_ptr<void>>(nullptr) : loaded.device->enter();
     if (entered.ok())
       bound[n] = bind_step(loaded, resolved.steps[at[n]], threads, tuning, warm);
@@ -453,6 +461,13 @@ Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> lo
   FUSEC_ASSIGN(plan->ops, bind_libraries(*plan->loaded, resolved, plan->threads, tuning, plan->tuned));
   FUSEC_TRY(bind_rest(*plan, resolved));
   plan->bind_ms = milliseconds_since(start);
+  if (tuning != nullptr) {
+    log(tuning->options(), Severity::debug, [&] {
+      std::string text = "bound";
+      for (const auto& [name, value] : bindings) text += " " + name + "=" + std::to_string(value);
+      return text + " in " + std::to_string(static_cast<int64_t>(plan->bind_ms)) + " ms";
+    });
+  }
   return std::shared_ptr<const Plan>(std::move(plan));
 } catch (const DimOverflow&) {
   return passes_63_bits();

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "ir/support/stage_context.h"
 #include "runtime/tuning/timed_call.h"
 
 namespace fusec::runtime {
@@ -34,14 +35,15 @@ class LayerMeasuring {
   LayerMeasuring(Algorithms& listed, TunedLayer& layer, TuneReport& report, Tuning& tuning, const TuneLimits& limits)
       : algorithms_(listed), layer_(layer), report_(report), tuning_(tuning), limits_(limits) {}
 
-  // False: the time was up.
-  Result<bool> run(Clock::time_point start) {
+  // False: the time was up. `check` is asked before each algorithm.
+  Result<bool> run(Clock::time_point start, const std::function<Status()>& check) {
     bool finished = true;
     for (std::size_t i = 0; i < algorithms_.count() && finished; ++i) {
       if (const TuningRow* known = find_row(i)) {
         if (!default_ && known->is_default && !known->failed()) default_ = i;
         continue;
       }
+      FUSEC_TRY(check());
       finished = limits_.seconds <= 0 || seconds_after(start) < limits_.seconds;
       if (finished) FUSEC_TRY(add_row(i));
     }
@@ -180,13 +182,17 @@ Result<TuneReport> measure_all(std::vector<MeasuredWork> works, Tuning& tuning, 
                                    [](const TuningRow& row) { return row.library != kWholeModel; });
   }
   const std::vector<std::size_t> order = order_of_measuring(works, limits.shard, report.elsewhere);
+  const ir::Deadline told = ir::Deadline::progress_alone(tuning.options());
   for (std::size_t done = 0; done < order.size() && report.finished; ++done) {
+    const auto check = [&] {
+      return told.check("tune", static_cast<double>(done) / static_cast<double>(order.size()));
+    };
     MeasuredWork& work = works[order[done]];
     if (progress) progress(done, order.size(), work.layer);
     const std::string where = "while timing step '" + work.layer.origin + "'";
     const Result<std::unique_ptr<Algorithms>> listed = work.list();
     if (!listed.ok()) return listed.status().with_note(where);
-    const Result<bool> finished = LayerMeasuring(**listed, work.layer, report, tuning, limits).run(start);
+    const Result<bool> finished = LayerMeasuring(**listed, work.layer, report, tuning, limits).run(start, check);
     if (!finished.ok()) return finished.status().with_note(where);
     report.finished = *finished;
   }

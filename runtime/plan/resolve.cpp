@@ -113,6 +113,12 @@ bool writes(const ir::Program& program, const ir::Step& step, std::size_t arg) {
   return arg + 1 == std::get<ir::LibraryStep>(step.v).args.size();
 }
 
+bool has_weights(const ir::Program& program) {
+  return std::any_of(program.allocs.begin(), program.allocs.end(), [](const ir::Allocation& alloc) {
+    return alloc.kind == ir::AllocKind::constant && !alloc.name.empty();
+  });
+}
+
 Result<ResolvedProgram> resolve(const ir::Program& program, const Bindings& bindings) try {
   ResolvedProgram out;
   for (const ir::Allocation& alloc : program.allocs) {
@@ -126,7 +132,7 @@ Result<ResolvedProgram> resolve(const ir::Program& program, const Bindings& bind
       if (!writes_nothing(program, resolved)) out.steps.push_back(std::move(resolved));
     }
   }
-  put_once_steps_first(program, out, kMostKept);
+  put_once_steps_first(program, out, has_weights(program) ? INT64_MAX : kMostKept);
   return out;
 } catch (const DimOverflow&) {
   return Status(StatusCode::out_of_memory, "a buffer for these shapes passes 63 bits of bytes");

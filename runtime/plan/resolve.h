@@ -46,6 +46,9 @@ bool writes(const ir::Program& program, const ir::Step& step, std::size_t arg);
 // The first variant of the slot whose `when` holds. A Dim that passes 63 bits does not hold.
 const ir::Variant& variant_for(const ir::Slot& slot, const Bindings& bindings);
 
+// Whether Engine::set_weight may replace constants of the Program: those that have a name.
+bool has_weights(const ir::Program& program);
+
 // Moves the steps that depend on no input, but on constants and the values of symbols alone, before all others,
 // and sets once and kept. The values that stay in memory for this take `most_kept` bytes at most.
 void put_once_steps_first(const ir::Program& program, ResolvedProgram& resolved, int64_t most_kept);

@@ -67,6 +67,7 @@ Result<PlanPtr> EngineState::plan(std::span<const TensorShape> input_shapes, int
 }
 
 Result<PlanPtr> EngineState::plan(const Bindings& bindings, int most_threads) const {
+  const OnHostThreads threads_of_host(device.kind == TargetKind::cpu ? options.host_threads.get() : nullptr);
   const PlanCache::Specialize then = [this](PlanPtr plan) { return specialize(std::move(plan)); };
   return plans.get(loaded, bindings, std::min(threads, most_threads), &tuning(),
                    specializer ? then : PlanCache::Specialize());
@@ -171,6 +172,20 @@ Result<std::vector<TensorShape>> Engine::output_shapes(std::span<const TensorSha
 
 void Engine::wait_for_specialized() const noexcept {
   if (state_->specializer) state_->specializer->wait();
+}
+
+std::vector<TensorInfo> Engine::weights() const {
+  return state_->weights == nullptr ? std::vector<TensorInfo>() : state_->weights->infos();
+}
+
+Status Engine::set_weight(const std::string& name, const Tensor& data) noexcept {
+  return ir::guarded([&]() -> Status {
+    if (state_->weights != nullptr) return state_->weights->set(name, data);
+    return Status(StatusCode::invalid_argument,
+                  "weight '" + name +
+                      "' cannot be replaced: it was folded, packed or shared when the model was "
+                      "compiled; compile it with Options::replaceable_weights (--replaceable-weights)");
+  });
 }
 
 Result<PlanStats> Engine::plan(std::span<const TensorShape> input_shapes) const noexcept {

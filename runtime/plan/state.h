@@ -15,6 +15,7 @@
 #include "runtime/link/link.h"
 #include "runtime/plan/bind.h"
 #include "runtime/plan/specializer.h"
+#include "runtime/plan/weights.h"
 #include "runtime/threads/single_flight.h"
 
 namespace fusec::runtime {
@@ -51,6 +52,7 @@ struct EngineState {
   EngineStats stats;
   std::vector<TensorInfo> inputs, outputs;
   mutable PlanCache plans;
+  std::unique_ptr<Weights> weights;          // null: none can be replaced, or this was made for replaced ones
   std::unique_ptr<Specializer> specializer;  // null: none is asked for, or there is nothing to do for it
 
   const ir::Program& program() const { return loaded->program; }

@@ -183,11 +183,13 @@ Result<TuneReport> tune(const LoadedProgram& loaded, const ResolvedProgram& reso
   return report;
 }
 
-void profile(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning) {
+Status profile(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning) {
   const Options& options = tuning.options();
   const Result<TuneReport> report =
       tune(loaded, resolved, threads, tuning, {options.tuning_seconds, options.quick_tuning});
+  if (report.status().code() == StatusCode::cancelled) return report.status();
   if (!report.ok()) make_warn(options)("measuring stopped: " + report.status().str());
+  return {};
 }
 
 }  // namespace fusec::runtime

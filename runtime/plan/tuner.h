@@ -64,7 +64,8 @@ using TuneProgress = std::function<void(std::size_t done, std::size_t all, const
 Result<TuneReport> tune(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning,
                         const TuneLimits& limits, const TuneProgress& progress = {});
 
-// tune() within the limits of the Options of Strategy::profile; an error is a warning.
-void profile(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning);
+// tune() within the limits of the Options of Strategy::profile; an error is a warning,
+// unless it is `cancelled`.
+Status profile(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning);
 
 }  // namespace fusec::runtime

@@ -17,10 +17,10 @@ namespace {
 
 int64_t local_stride(const Plan& plan) { return round_up(plan.local_bytes, kAlignment); }
 
-Result<bool> grow(AlignedBuffer& buffer, int64_t bytes) {
+Result<bool> grow(AlignedBuffer& buffer, int64_t bytes, const HostAllocatorPtr& allocator) {
   if (buffer.bytes() >= bytes) return false;
   buffer = AlignedBuffer();  // first give back, so that both never exist at once
-  FUSEC_ASSIGN(buffer, AlignedBuffer::make(bytes));
+  FUSEC_ASSIGN(buffer, AlignedBuffer::make(bytes, allocator));
   return true;
 }
 
@@ -36,8 +36,8 @@ const std::byte* at(const void* base, int64_t bytes) { return static_cast<const 
 }  // namespace
 
 Result<bool> RunMemory::reserve(const Plan& plan) {
-  FUSEC_ASSIGN(const bool arena_moved, grow(arena, plan.arena_bytes));
-  FUSEC_ASSIGN(const bool locals_moved, grow(locals, local_stride(plan) * plan.threads));
+  FUSEC_ASSIGN(const bool arena_moved, grow(arena, plan.arena_bytes, allocator));
+  FUSEC_ASSIGN(const bool locals_moved, grow(locals, local_stride(plan) * plan.threads, allocator));
   return arena_moved || locals_moved;
 }
 
@@ -45,6 +45,7 @@ Frame::Frame(std::shared_ptr<const Plan> plan, const RunMemory& memory)
     : plan_(std::move(plan)),
       arena_(memory.arena.data()),
       locals_(memory.locals.data()),
+      allocator_(memory.allocator),
       local_stride_(local_stride(*plan_)),
       args_(plan_->args.size()) {
   for (uint32_t i = 0; i < args_.size(); ++i) {
@@ -124,7 +125,7 @@ Status Frame::run_launch(std::size_t index) {
 
 Status Frame::make_kept() {
   if (kept_.data() == nullptr && plan_->kept_bytes > 0) {
-    FUSEC_ASSIGN(kept_, AlignedBuffer::make(plan_->kept_bytes));
+    FUSEC_ASSIGN(kept_, AlignedBuffer::make(plan_->kept_bytes, allocator_));
   }
   place_kept();
   FUSEC_TRY(run_launches(0, plan_->once, nullptr));

@@ -13,8 +13,9 @@ namespace fusec::runtime {
 
 // What a run needs beside the caller's tensors; grows to the largest Plan that its owner runs.
 struct RunMemory {
-  AlignedBuffer arena;
-  AlignedBuffer locals;  // one part per thread
+  HostAllocatorPtr allocator = nullptr;  // Options::allocator
+  AlignedBuffer arena = {};
+  AlignedBuffer locals = {};  // one part per thread
   // Makes both large enough; true when an address changed, so that Frames must be made anew.
   Result<bool> reserve(const Plan& plan);
 };
@@ -52,6 +53,7 @@ class Frame {
   std::shared_ptr<const Plan> plan_;
   std::byte* arena_;
   std::byte* locals_;
+  HostAllocatorPtr allocator_;
   AlignedBuffer kept_;
   bool has_kept_ = false;  // the launches that run once are done
   int64_t local_stride_;

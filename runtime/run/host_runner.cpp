@@ -18,10 +18,10 @@ struct HostState final : PlanState {
   uint64_t generation = 0;  // of the memory that the frame holds addresses of
 };
 
-Result<void*> staging(AlignedBuffer& buffer, const Tensor& tensor) {
+Result<void*> staging(AlignedBuffer& buffer, const Tensor& tensor, const HostAllocatorPtr& allocator) {
   const auto bytes = static_cast<int64_t>(tensor.bytes());
   if (buffer.bytes() < bytes) {
-    FUSEC_ASSIGN(buffer, AlignedBuffer::make(bytes));
+    FUSEC_ASSIGN(buffer, AlignedBuffer::make(bytes, allocator));
   }
   return static_cast<void*>(buffer.data());
 }
@@ -33,8 +33,9 @@ Status not_here(const char* kind, const BoundIo& io) {
 
 class HostRunner final : public Runner {
  public:
-  explicit HostRunner(const ir::Program& program)
+  HostRunner(const ir::Program& program, HostAllocatorPtr allocator)
       : Runner(program),
+        memory_{std::move(allocator)},
         in_(program.inputs.size()),
         out_(program.outputs.size()),
         in_staging_(in_.size()),
@@ -91,7 +92,7 @@ class HostRunner final : public Runner {
       in_[i] = t.data();
       const bool aligned = is_aligned(t.data(), plan.inputs[i].alignment), contiguous = t.is_contiguous();
       if ((aligned && contiguous) || t.num_elements() == 0) continue;
-      FUSEC_ASSIGN(void* staged, staging(in_staging_[i], t));
+      FUSEC_ASSIGN(void* staged, staging(in_staging_[i], t, memory_.allocator));
       strided_copy(staged, row_major_.strides(t.shape()), t.data(), t.strides(), t.shape(),
                    static_cast<int64_t>(size_of(t.dtype())));
       in_[i] = staged;
@@ -102,7 +103,7 @@ class HostRunner final : public Runner {
 
   Status take_outputs(const Plan& plan, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
     for (uint32_t o = 0; o < outputs.size(); ++o) {
-      FUSEC_TRY(take_output(plan.outputs[o], outputs[o], Device{}));
+      FUSEC_TRY(take_output(plan.outputs[o], outputs[o], {Device{}, memory_.allocator}));
       if (!outputs[o].on_host()) return not_here("output", plan.outputs[o]);
       FUSEC_TRY(place_output(plan, inputs, outputs[o], o));
     }
@@ -115,7 +116,7 @@ class HostRunner final : public Runner {
     if (t.num_elements() == 0) return {};
     const bool aligned = is_aligned(t.data(), io.alignment), contiguous = t.is_contiguous();
     if (aligned && contiguous && !clobbers_input(plan, inputs, t, o)) return {};
-    FUSEC_ASSIGN(out_[o], staging(out_staging_[o], t));
+    FUSEC_ASSIGN(out_[o], staging(out_staging_[o], t, memory_.allocator));
     log_.add(in_.size() + o, "output", io,
              !contiguous ? "it is not row-major"
              : !aligned  ? "it is not aligned"
@@ -142,6 +143,8 @@ class HostRunner final : public Runner {
 
 }  // namespace
 
-std::unique_ptr<Runner> make_host_runner(const ir::Program& program) { return std::make_unique<HostRunner>(program); }
+std::unique_ptr<Runner> make_host_runner(const ir::Program& program, HostAllocatorPtr allocator) {
+  return std::make_unique<HostRunner>(program, std::move(allocator));
+}
 
 }  // namespace fusec::runtime

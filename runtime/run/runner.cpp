@@ -8,9 +8,12 @@
 #include <utility>
 
 #include "fusec/device.h"
+#include "runtime/device/host/memory.h"
 
 namespace fusec::runtime {
 namespace {
+
+constexpr int64_t kDeviceAlignment = 256;  // of memory of a GPU, as libraries like it
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   std::string out = "[";
@@ -39,6 +42,21 @@ std::pair<uintptr_t, uintptr_t> compute_span(const Tensor& t) {
   return {base + static_cast<uintptr_t>(low), base + static_cast<uintptr_t>(high)};
 }
 
+// The run writes every element.
+Result<Tensor> make_by_host(const BoundIo& io, const OutputMemory& from) {
+  const Tensor shape = Tensor::borrow(io.dtype, io.shape, nullptr);
+  const MemoryRequest request{.device = from.device,
+                              .bytes = std::max<int64_t>(static_cast<int64_t>(shape.bytes()), 1),
+                              .alignment = from.device.kind == TargetKind::cpu ? kAlignment : kDeviceAlignment,
+                              .stream = from.device.kind == TargetKind::cpu ? nullptr : from.stream};
+  FUSEC_ASSIGN(void* const data, allocate_by(*from.allocator, request));
+  std::shared_ptr<const void> owner(
+      data, [allocator = from.allocator, device = from.device, stream = request.stream](const void* memory) {
+        allocator->free(const_cast<void*>(memory), device, stream);
+      });
+  return Tensor::share(io.dtype, io.shape, data, std::move(owner), from.device);
+}
+
 bool overlap(const Tensor& a, const Tensor& b) {
   const auto [a_low, a_high] = compute_span(a);
   const auto [b_low, b_high] = compute_span(b);
@@ -54,9 +72,10 @@ void Runner::StagingLog::add(std::size_t slot, const char* kind, const BoundIo& 
   notes.push_back(std::string(kind) + " '" + io.name + "' is copied at each run: " + why);
 }
 
-Status take_output(const BoundIo& io, Tensor& output, const Device& device) {
+Status take_output(const BoundIo& io, Tensor& output, const OutputMemory& from) {
   if (is_unset(output)) {
-    FUSEC_ASSIGN(output, make_tensor(device, io.dtype, io.shape));
+    FUSEC_ASSIGN(output,
+                 from.allocator == nullptr ? make_tensor(from.device, io.dtype, io.shape) : make_by_host(io, from));
   }
   if (output.dtype() != io.dtype || output.shape() != io.shape) return mismatch("output", io, output);
   if (output.data() != nullptr || output.num_elements() == 0) return {};

@@ -49,6 +49,8 @@ class Runner {
   // Does what can be done once for runs with these tensors.
   virtual Status bind(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs) = 0;
   virtual int64_t arena_bytes() const = 0;
+  // Whether a graph of the caller holds addresses of this Runner, which must then live as long as the Session.
+  virtual bool is_recorded() const { return false; }
 
   // Adds to stats what is counted here.
   virtual void count(SessionStats& stats) const {
@@ -67,14 +69,20 @@ class Runner {
   StagingLog log_;
 };
 
-std::unique_ptr<Runner> make_host_runner(const ir::Program& program);
+std::unique_ptr<Runner> make_host_runner(const ir::Program& program, std::shared_ptr<const HostAllocator> allocator);
 
 // The launches of a plan as one call, so that they are timed as calls are: arguments are the program's inputs, then its
 // outputs. An index that is out of range is no error. For a GPU: DeviceProgram::make_plan_op.
 Result<std::unique_ptr<LibraryOp>> make_plan_op(PlanPtr plan);
 
-// Makes an output that is not given on `device`; else checks dtype, shape and that there is memory.
-Status take_output(const BoundIo& io, Tensor& output, const Device& device);
+// Where outputs come from that are not given.
+struct OutputMemory {
+  Device device;
+  std::shared_ptr<const HostAllocator> allocator = nullptr;  // null: fusec's own memory
+  void* stream = nullptr;                                    // of a GPU, of the run
+};
+// Makes an output that is not given; else checks dtype, shape and that there is memory.
+Status take_output(const BoundIo& io, Tensor& output, const OutputMemory& from);
 bool is_aligned(const void* data, int64_t alignment);
 // Whether some input is still read once this output, which shares its memory, has been written.
 bool clobbers_input(const Plan& plan, std::span<const Tensor> inputs, const Tensor& output, uint32_t o);

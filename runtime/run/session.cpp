@@ -30,7 +30,10 @@ struct Session::Impl {
     bool keeps_plan = false;  // its successor could not be taken
   };
 
-  Impl(const Engine& e, std::unique_ptr<runtime::Runner> r) : engine(e), runner(std::move(r)) {}
+  Impl(const Engine& e, std::unique_ptr<runtime::Runner> r) : engine(e), state(e.state()), runner(std::move(r)) {}
+
+  // The runner waits for work under way before the states that it uses go.
+  ~Impl() { runner.reset(); }
 
   std::size_t outputs() const { return engine.outputs().size(); }
   Ready* find(std::span<const Tensor> inputs);  // null: these shapes are not ready
@@ -42,8 +45,25 @@ struct Session::Impl {
   Status run(std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us = nullptr);
   Status run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream);
 
+  bool has_new_weights() const {
+    return engine.state()->weights != nullptr && engine.state()->weights->version() != weights_version;
+  }
+  // The host's, for a run on the CPU.
+  const HostThreads* host_threads() const {
+    return state->device.kind == TargetKind::cpu ? state->options.host_threads.get() : nullptr;
+  }
+  // Takes the weights that were set since the last run.
+  Status take_weights();
+
   Engine engine;
+  std::shared_ptr<const runtime::EngineState> state;  // the Engine's, or the one with its weights of weights_version
+  uint64_t weights_version = 0;
   std::unique_ptr<runtime::Runner> runner;
+  struct Recorded {
+    std::vector<Ready> entries;
+    std::unique_ptr<runtime::Runner> runner;
+  };
+  std::vector<Recorded> recorded;  // of earlier weights, in graphs of the caller
   std::vector<Ready> entries;
   uint64_t clock = 0;
   std::vector<int64_t> key;
@@ -78,7 +98,8 @@ Status Session::Impl::check(std::span<const Tensor> inputs, std::span<const Tens
 
 // An entry is added only when it is complete, so a failed allocation leaves no partial entry.
 Result<Session::Impl::Ready*> Session::Impl::make_ready(std::span<const TensorShape> shapes, int most_threads) {
-  FUSEC_ASSIGN(runtime::PlanPtr plan, engine.state()->plan(shapes, most_threads));
+  if (has_new_weights()) FUSEC_TRY(take_weights());
+  FUSEC_ASSIGN(runtime::PlanPtr plan, state->plan(shapes, most_threads));
   Ready entry;
   for (const TensorShape& shape : shapes) {
     entry.key.push_back(static_cast<int64_t>(shape.size()));
@@ -137,6 +158,8 @@ void Session::Impl::take_successor(Ready& entry) {
 
 Status Session::Impl::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us) {
   FUSEC_TRY(check(inputs, outputs));
+  if (has_new_weights()) FUSEC_TRY(take_weights());
+  const runtime::OnHostThreads on_host(host_threads());
   FUSEC_ASSIGN(Ready * entry, ready(inputs));
   const runtime::Lease team(entry->plan->loaded->device == nullptr ? entry->plan->team : 1);
   if (entry->plan->loaded->device == nullptr && team.threads() < entry->plan->team) {
@@ -154,17 +177,41 @@ Status Session::Impl::run_async(std::span<const Tensor> inputs, std::span<Tensor
   FUSEC_TRY(check(inputs, outputs));
   FUSEC_ASSIGN(const bool captures, runner->is_capturing(stream));
   if (captures) {
-    Ready* const entry = find(inputs);
+    Ready* const entry = has_new_weights() ? nullptr : find(inputs);
     if (entry == nullptr) {
       return Status(StatusCode::invalid_argument,
-                    "the stream is being captured, and this session has not seen these input shapes; prepare or run "
-                    "them before the capture");
+                    "the stream is being captured, and this session has not seen these input shapes, or not with the "
+                    "weights that were set; prepare or run them before the capture");
     }
     return runner->record(*entry->state, inputs, outputs, stream);
   }
+  if (has_new_weights()) FUSEC_TRY(take_weights());
+  const runtime::OnHostThreads on_host(host_threads());
   FUSEC_ASSIGN(Ready* const entry, ready(inputs));
   FUSEC_TRY(runner->run_async(*entry->state, inputs, outputs, stream));
   ++runs;
+  return {};
+}
+
+namespace {
+
+Result<std::unique_ptr<runtime::Runner>> make_runner(const runtime::EngineState& state) {
+  const runtime::LoadedProgram& loaded = *state.loaded;
+  if (loaded.device != nullptr) return loaded.device->make_runner(loaded.program, state.options, state.target.model);
+  return runtime::make_host_runner(loaded.program, state.options.allocator);
+}
+
+}  // namespace
+
+// After an error the Session is as before, and the next run tries again.
+Status Session::Impl::take_weights() {
+  FUSEC_ASSIGN(auto made, engine.state()->weights->current());
+  FUSEC_ASSIGN(std::unique_ptr<runtime::Runner> fresh, make_runner(*made.second));
+  Recorded old{std::move(entries), std::exchange(runner, std::move(fresh))};
+  entries.clear();
+  if (old.runner->is_recorded()) recorded.push_back(std::move(old));
+  weights_version = made.first;
+  state = std::move(made.second);
   return {};
 }
 
@@ -175,10 +222,7 @@ Session::~Session() = default;
 
 Result<Session> Session::create(const Engine& engine) noexcept {
   return ir::guarded([&]() -> Result<Session> {
-    const runtime::LoadedProgram& loaded = *engine.state()->loaded;
-    if (!loaded.device) return Session(std::make_unique<Impl>(engine, runtime::make_host_runner(loaded.program)));
-    FUSEC_ASSIGN(std::unique_ptr<runtime::Runner> runner,
-                 loaded.device->make_runner(loaded.program, engine.state()->options, engine.state()->target.model));
+    FUSEC_ASSIGN(std::unique_ptr<runtime::Runner> runner, make_runner(*engine.state()));
     return Session(std::make_unique<Impl>(engine, std::move(runner)));
   });
 }

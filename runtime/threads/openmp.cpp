@@ -62,6 +62,7 @@ void run_part(void* argument, int part) {
 
 int max_threads() {
   static const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (this_thread().host != nullptr) return 1;
   const int said = this_thread().openmp_threads;
   return said > 0 ? said : cores > 0 ? cores : 1;
 }
@@ -93,7 +94,7 @@ FUSEC_OPENMP void FOMP_parallel_start(void (*function)(void*), void* data, unsig
   ThreadState& thread = this_thread();
   OpenMpState& state = openmp();
   const int wanted = threads > 0 ? static_cast<int>(threads) : max_threads();
-  if (!thread.region.inside && wanted > 1) {
+  if (!thread.region.inside && wanted > 1 && thread.host == nullptr) {
     const Lease& lease = *new (state.lease) Lease(wanted);
     if (lease.threads() > 1) {
       SharedRegion& region =

@@ -52,6 +52,17 @@ struct Loop {
   }
 };
 
+// Some of the parts, on a thread of the host.
+void run_on_host(void* argument, int64_t begin, int64_t end) {
+  const auto& loop = *static_cast<const Loop*>(argument);
+  const FloatEnv env;
+  const InRegion inside(static_cast<int>(begin), loop.parts);
+  for (int64_t part = begin; part < end; ++part) {
+    loop.fn(part_begin(loop.iterations, loop.parts, part), part_begin(loop.iterations, loop.parts, part + 1),
+            static_cast<int>(part));
+  }
+}
+
 void run_parts(void* argument, int part) {
   const auto& loop = *static_cast<const Loop*>(argument);
   const FloatEnv env;
@@ -83,9 +94,17 @@ bool Spin::operator()(std::chrono::microseconds longest) {
 
 void set_executor(Executor* executor) { given_executor = executor; }
 
+OnHostThreads::OnHostThreads(const HostThreads* host)
+    : saved_(std::exchange(this_thread().host, host == nullptr ? this_thread().host : host)) {}
+OnHostThreads::~OnHostThreads() { this_thread().host = saved_; }
+
 Lease::Lease(int threads) {
   ThreadState& state = this_thread();
   if (threads <= 1 || state.region.inside) return;
+  if (state.host != nullptr) {
+    threads_ = std::clamp(state.host->count(), 1, threads);
+    return;
+  }
   if (state.leased == nullptr || state.leased->threads() < threads) {
     executor_ = executor();
     if (executor_ != nullptr) leased_ = executor_->lease(threads);
@@ -110,6 +129,7 @@ void parallel_for(int threads, int64_t iterations, RangeFn fn) {
   const Lease lease(parts);
   Loop loop{fn, iterations, parts, lease.threads()};
   if (loop.threads == 1) return loop.run(0);
+  if (const HostThreads* const host = this_thread().host) return host->parallel_for(parts, run_on_host, &loop);
   LeasedThreads& leased = *this_thread().leased;
   const InRegion inside(0, loop.threads);
   leased.start(loop.threads, {run_parts, &loop});

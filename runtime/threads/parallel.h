@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one seam through which host work is split over threads. Our loops and oneDNN's (runtime/threads/openmp.cpp) run
 // on the Executor of the process: teams of worker threads (runtime/threads/team.h), unless an embedding program gives
-// its own.
+// its own. Engines with Options::host_threads split their loops by a function of the host instead.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <type_traits>
+
+#include "fusec/host.h"
 
 namespace fusec::runtime {
 
@@ -55,6 +57,19 @@ class Executor {
 // Threads come from `executor` from here on, which must outlive its last use; null: from our own teams. Leases that are
 // held stay with the one they came from.
 void set_executor(Executor* executor);
+
+// While alive, regions of this thread run by HostThreads::parallel_for, and a Lease has what its count allows; null: as
+// before. It must outlive this.
+class OnHostThreads {
+ public:
+  explicit OnHostThreads(const HostThreads* host);
+  ~OnHostThreads();
+  OnHostThreads(const OnHostThreads&) = delete;
+  OnHostThreads& operator=(const OnHostThreads&) = delete;
+
+ private:
+  const HostThreads* saved_;
+};
 
 // While alive, regions of this thread run on the threads it leased: they need no wake-up between regions. A Lease
 // inside of another that is large enough takes that one's threads; inside of a region it has one thread.

@@ -27,8 +27,9 @@ struct ParallelRegion {
 
 struct ThreadState {
   ParallelRegion region;
-  LeasedThreads* leased = nullptr;  // by this thread
-  int openmp_threads = 0;           // that libraries use; 0: not said
+  LeasedThreads* leased = nullptr;    // by this thread
+  int openmp_threads = 0;             // that libraries use; 0: not said
+  const HostThreads* host = nullptr;  // by which regions run; null: on the Executor's threads
 };
 
 ThreadState& this_thread();

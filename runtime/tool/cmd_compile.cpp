@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstdlib>
 
 #include "fusec/device.h"
 #include "fusec/package.h"
@@ -13,12 +14,13 @@
 #include "runtime/engine/engine.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/model_file.h"
+#include "runtime/tool/shard.h"
 
 namespace fusec::tool {
 namespace {
 
 struct CompileFlags : ModelFlags {
-  std::string output, sign;
+  std::string output, sign, shard;
 };
 
 Json stages_json(const EngineStats& stats) {
@@ -148,7 +150,42 @@ Result<bool> compile_into_package(CompileFlags flags) {
   return true;
 }
 
+// A part of the kernels, into the cache.
+Result<bool> compile_part(CompileFlags flags) {
+  const std::vector<std::string> targets = listed_targets(flags);
+  FUSEC_ASSIGN(const runtime::Shard shard,
+               parse_shard(flags.shard, [](const char* name) { return std::getenv(name); }));
+  flags.targets.clear();  // more than one may be named
+  if (!targets.empty() && flags.device.empty()) flags.device = "cpu";
+  FUSEC_ASSIGN(const Options options, parse_options(flags));
+  if (!flags.output.empty() || !options.use_cache) {
+    return Status(StatusCode::invalid_argument,
+                  "--shard fills the kernel cache; leave out -o and --no-cache, and compile without --shard when all "
+                  "parts are done");
+  }
+  FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
+  runtime::KernelShard part{shard};
+  FUSEC_ASSIGN(const std::vector<EngineStats> stats, runtime::compile_shard(loaded.model, targets, options, part));
+  int64_t compiled = 0, cached = 0;
+  for (const EngineStats& s : stats) compiled += s.compiled_kernels, cached += s.cached_kernels;
+  const std::string cache = runtime::cache_root(options);
+  if (flags.json) {
+    print(Json{{"shard", shard.index},
+               {"shards", shard.count},
+               {"compiled_kernels", compiled},
+               {"cached_kernels", cached},
+               {"elsewhere", part.elsewhere},
+               {"cache", cache}});
+    return true;
+  }
+  print_text(fmt::format("part {} of {}: {} kernels compiled, {} from the cache, {} left to the other parts",
+                         shard.index, shard.count, compiled, cached, part.elsewhere));
+  print_text("cache: " + cache);
+  return true;
+}
+
 Result<bool> compile(const CompileFlags& flags) {
+  if (!flags.shard.empty()) return compile_part(flags);
   if (flags.output.empty() && !flags.sign.empty()) {
     return Status(StatusCode::invalid_argument, "--sign signs a package; add -o FILE.fsc");
   }
@@ -175,10 +212,17 @@ Command compile_command() {
           "                                                    for batch 1 and at most 2048 stored keys; it refuses "
           "others\n"
           "  fusec compile model.onnx --cache-dir /var/cache/app -v\n"
-          "                                                    kernels into the cache, so that later starts are quick",
+          "                                                    kernels into the cache, so that later starts are "
+          "quick\n"
+          "  mpirun -n 4 fusec compile model.onnx --target cuda:sm_90 --shard auto\n"
+          "                                                    a part of the kernels each; then once without --shard",
           [flags](Flags& f) {
             declare_model(f, *flags, kWeights | kCompiles | kCaches | kLibraries | kVerbose);
             f.option("--sign", flags->sign, "KEY.pem, an Ed25519 private key: with -o, signs the package");
+            f.option(
+                "--shard", flags->shard,
+                "I/N: compile only part I (0 to N-1) of N into the kernel cache, as each of N processes does; auto "
+                "or auto/N: the part that mpirun, srun, torchrun or a Kubernetes job gives this process");
             f.option("-o,--output", flags->output, "FILE.fsc: writes a package; without: fills the kernel cache");
           },
           [flags] { return compile(*flags); }};

@@ -62,6 +62,11 @@ Finding cache_finding(const Options& options) {
   return {"kernel cache", fmt::format("{}, {} entries, {}", root, stats.entries, bytes_text(stats.bytes)), true};
 }
 
+Finding shared_cache_finding(const std::string& root) {
+  const Result<runtime::Folder> folder = runtime::Folder::open_to_read(root);
+  return {"shared cache", folder.ok() ? root : folder.status().str(), folder.ok()};
+}
+
 // y = relu(x) of a few numbers, compiled now and run.
 Result<double> self_test(Options options) {
   options.use_cache = false;
@@ -186,6 +191,8 @@ Result<bool> doctor(const DoctorFlags& flags) {
       cache_finding(options),
       self_test_finding(on_cpu),
   };
+  if (const std::string root = runtime::shared_cache_root(options); !root.empty())
+    findings.push_back(shared_cache_finding(root));
   for (Finding& finding : gpu_findings(options)) findings.push_back(std::move(finding));
   FUSEC_ASSIGN(Finding copy, copy_finding(target));
   findings.push_back(std::move(copy));

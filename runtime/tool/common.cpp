@@ -96,6 +96,7 @@ void declare_compiling(Flags& flags, ModelFlags& to) {
   declare(flags, "codegen", to.codegen);
   declare(flags, "compile-limit", to.compile_limit);
   declare(flags, "disable-pass", to.disabled_passes);
+  declare(flags, "replaceable-weights", to.replaceable_weights);
   declare(flags, "dump", to.dump);
 }
 
@@ -143,6 +144,7 @@ void declare_common(Flags& flags, ModelFlags& to, unsigned groups) {
   if (groups & kCompiles) declare_compiling(flags, to);
   if (groups & kCaches) {
     declare(flags, "cache-dir", to.cache_dir);
+    declare(flags, "shared-cache-dir", to.shared_cache_dir);
     declare(flags, "cache-limit", to.cache_limit);
     declare(flags, "no-cache", to.no_cache);
   }
@@ -205,11 +207,13 @@ Result<Options> parse_options(const ModelFlags& flags) {
   FUSEC_TRY(set_flag(options, "numerics", flags.numerics));
   FUSEC_TRY(set_flag(options, "threads", std::to_string(flags.threads)));
   FUSEC_TRY(set_text(options, "cache-dir", flags.cache_dir));
+  FUSEC_TRY(set_text(options, "shared-cache-dir", flags.shared_cache_dir));
   options.use_cache = !flags.no_cache;
   FUSEC_TRY(set_text(options, "cache-limit", flags.cache_limit));
   options.use_library = !flags.no_library;
   options.fuse = !flags.no_fusion;
   options.disabled_passes = flags.disabled_passes;
+  options.replaceable_weights = flags.replaceable_weights;
   FUSEC_ASSIGN(options.target, single_target(flags));
   FUSEC_TRY(set_text(options, "dump", flags.dump));
   return options;

@@ -58,6 +58,7 @@ int exit_code(StatusCode code) {
     case StatusCode::compile_failed:
     case StatusCode::cache:
     case StatusCode::internal:
+    case StatusCode::cancelled:
       break;
   }
   return 70;

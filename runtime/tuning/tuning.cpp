@@ -75,14 +75,16 @@ Tuning::Tuning(const Options& options, const Target& target, const LoadedProgram
       target_(target),
       make_scope_([this, &loaded] { return tuning_scope(options_, target_, loaded, threads_); }),
       threads_(threads),
-      path_(tuning_path(options)) {}
+      path_(tuning_path(options)),
+      shared_path_(shared_tuning_path(options)) {}
 
 Tuning::Tuning(const Options& options, const Target& target, std::function<std::string()> scope)
     : options_(options),
       target_(target),
       make_scope_(std::move(scope)),
       threads_(target.threads),
-      path_(tuning_path(options)) {}
+      path_(tuning_path(options)),
+      shared_path_(shared_tuning_path(options)) {}
 
 // Computed on first use, because reading the processor's name takes longer than a bind.
 const std::string& Tuning::scope_of_machine() {
@@ -110,20 +112,37 @@ std::string Tuning::scope() {
   return scope_of_machine();
 }
 
-void Tuning::warn_once(const std::string& text) {
-  if (!std::exchange(warned_, true)) make_warn(options_)(text);
+void Tuning::warn_once(bool& warned, const std::string& text) {
+  if (!std::exchange(warned, true)) make_warn(options_)(text);
 }
 
 void Tuning::load() {
-  if (std::exchange(loaded_, true) || path_.empty() || access(path_.c_str(), F_OK) != 0) return;
+  if (std::exchange(loaded_, true)) return;
+  load_from(path_, false, warned_);
+  load_from(shared_path_, true, warned_of_shared_);
+}
+
+// Adds the rows that are not known yet.
+void Tuning::load_from(const std::string& path, bool shared, bool& warned) {
+  if (path.empty() || access(path.c_str(), F_OK) != 0) return;
+  const std::string kind = shared ? "shared " : "";
   int64_t skipped = 0;
   Result<std::vector<TuningRow>> rows = [&]() -> Result<std::vector<TuningRow>> {
-    FUSEC_ASSIGN(const auto database, TuningDatabase::open(path_));
+    FUSEC_ASSIGN(const auto database, TuningDatabase::open(path, shared));
     return database->rows(scope_of_machine(), &skipped);
   }();
-  if (!rows.ok()) return warn_once("running without measured times: " + rows.status().message());
-  if (skipped > 0) warn_once(std::to_string(skipped) + " rows of the tuning database make no sense and are left out");
-  for (TuningRow& row : *rows) known_[row.call].push_back(std::move(row));
+  if (!rows.ok()) return warn_once(warned, "running without " + kind + "measured times: " + rows.status().message());
+  if (skipped > 0) {
+    warn_once(warned,
+              std::to_string(skipped) + " rows of the " + kind + "tuning database make no sense and are left out");
+  }
+  for (TuningRow& row : *rows) {
+    std::vector<TuningRow>& known = known_[row.call];
+    const bool is_known = std::any_of(known.begin(), known.end(), [&](const TuningRow& r) {
+      return r.library == row.library && r.algorithm == row.algorithm;
+    });
+    if (!is_known) known.push_back(std::move(row));
+  }
 }
 
 std::vector<TuningRow> Tuning::rows(const std::string& call) {
@@ -178,7 +197,7 @@ TuningDatabase* Tuning::writer() {
     writer_ = std::move(opened).value();
   } else {
     unwritable_ = true;
-    warn_once("measured times are not stored: " + opened.status().message());
+    warn_once(warned_, "measured times are not stored: " + opened.status().message());
   }
   return writer_.get();
 }
@@ -195,7 +214,7 @@ void Tuning::add(const std::vector<TuningRow>& rows) {
     if (const Status status = to->put(row); !status.ok()) {
       writer_.reset();
       unwritable_ = true;  // a full or locked disk: the times are still used here
-      warn_once("measured times are not stored: " + status.message());
+      warn_once(warned_, "measured times are not stored: " + status.message());
     }
   }
 }

@@ -52,8 +52,8 @@ const TuningRow* untried_pick(const std::vector<TuningRow>& rows);
 // Whether every algorithm that was listed has a row.
 bool is_complete(const std::vector<TuningRow>& rows);
 
-// Thread-safe. The database is read once, when a call is first asked for; where there is none that costs nothing. Its
-// faults are one warning, and the Engine goes on without.
+// Thread-safe. The database, and the shared one for what it lacks, are read once, when a call is first asked for; where
+// there is none that costs nothing. Their faults are one warning of each, and the Engine goes on without.
 class Tuning {
  public:
   // target and loaded outlive it.
@@ -86,7 +86,8 @@ class Tuning {
 
  private:
   void load();
-  void warn_once(const std::string& text);
+  void load_from(const std::string& path, bool shared, bool& warned);
+  void warn_once(bool& warned, const std::string& text);
   TuningDatabase* writer();
 
   const std::string& scope_of_machine();
@@ -95,10 +96,10 @@ class Tuning {
   const Target& target_;
   const std::function<std::string()> make_scope_;
   const int threads_;
-  const std::string path_;
+  const std::string path_, shared_path_;
   std::mutex mutex_;
   std::string scope_;  // empty: not asked for yet
-  bool loaded_ = false, warned_ = false, noted_ = false, unwritable_ = false;
+  bool loaded_ = false, warned_ = false, warned_of_shared_ = false, noted_ = false, unwritable_ = false;
   std::map<std::string, std::vector<TuningRow>> known_;  // by call
   std::set<std::string> tried_, taken_;                  // calls, by set_trial
   std::unique_ptr<TuningDatabase> writer_;

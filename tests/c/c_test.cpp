@@ -24,6 +24,7 @@ struct Fixture {
   Handle<fusec_builder> builder = make<fusec_builder>(fusec_builder_new);
   Handle<fusec_engine> engine = make<fusec_engine>(fusec_engine_compile, model.get(), options.get());
   Handle<fusec_session> session = make<fusec_session>(fusec_session_new, engine.get());
+  Handle<fusec_session_pool> pool = make<fusec_session_pool>(fusec_session_pool_new, engine.get(), size_t{1});
   fusec_value value = -1;
 
   Fixture() { EXPECT_OK(fusec_builder_input(builder.get(), "x", "f32", "[2]", &value)); }
@@ -47,6 +48,7 @@ std::vector<Misuse> misuses(Fixture& f) {
   static fusec_model* new_model;
   static fusec_engine* new_engine;
   static fusec_session* new_session;
+  static fusec_session_pool* new_pool;
   static void* memory;
   static size_t size;
   static int fit;
@@ -59,6 +61,7 @@ std::vector<Misuse> misuses(Fixture& f) {
   static void* pointers[1] = {numbers};
   static const char* targets[1] = {"cpu:native"};
   static const char* nulls[1] = {nullptr};
+  static fusec_managed_tensor* no_tensors[1] = {nullptr};
   fusec_options* const o = f.options.get();
   fusec_model* const m = f.model.get();
   fusec_builder* const b = f.builder.get();
@@ -69,6 +72,10 @@ std::vector<Misuse> misuses(Fixture& f) {
   auto* const wb = f.wrong<fusec_builder>();
   auto* const we = f.wrong<fusec_engine>();
   auto* const ws = f.wrong<fusec_session>();
+  fusec_session_pool* const p = f.pool.get();
+  auto* const wp = f.wrong<fusec_session_pool>();
+  static fusec_host host{sizeof(fusec_host), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+  static fusec_host no_host{};
 #define M(function, parameter, ...)                             \
   {                                                             \
 #function, parameter, [=] { return function(__VA_ARGS__); } \
@@ -81,6 +88,9 @@ std::vector<Misuse> misuses(Fixture& f) {
       M(fusec_options_set, "key", o, nullptr, "1"),
       M(fusec_options_set, "value", o, "threads", nullptr),
       M(fusec_options_keys_json, "out", nullptr),
+      M(fusec_options_set_host, "options", nullptr, &host),
+      M(fusec_options_set_host, "options", wo, &host),
+      M(fusec_options_set_host, "host", o, &no_host),
       M(fusec_model_load_onnx, "path", nullptr, o, &new_model),
       M(fusec_model_load_onnx, "options", "x.onnx", wo, &new_model),
       M(fusec_model_load_onnx, "out", "x.onnx", o, nullptr),
@@ -90,6 +100,13 @@ std::vector<Misuse> misuses(Fixture& f) {
       M(fusec_model_load_onnx_bytes, "constants", "x", 1, targets, nullptr, 1, o, &new_model),
       M(fusec_model_load_onnx_bytes, "options", "x", 1, nullptr, nullptr, 0, wo, &new_model),
       M(fusec_model_load_onnx_bytes, "out", "x", 1, nullptr, nullptr, 0, o, nullptr),
+      M(fusec_model_load_onnx_managed, "bytes", nullptr, 1, nullptr, nullptr, 0, o, &new_model),
+      M(fusec_model_load_onnx_managed, "constant_names", "x", 1, nullptr, no_tensors, 1, o, &new_model),
+      M(fusec_model_load_onnx_managed, "constant_names[0]", "x", 1, nulls, no_tensors, 1, o, &new_model),
+      M(fusec_model_load_onnx_managed, "constants", "x", 1, targets, nullptr, 1, o, &new_model),
+      M(fusec_model_load_onnx_managed, "constants[0]", "x", 1, targets, no_tensors, 1, o, &new_model),
+      M(fusec_model_load_onnx_managed, "options", "x", 1, nullptr, nullptr, 0, wo, &new_model),
+      M(fusec_model_load_onnx_managed, "out", "x", 1, nullptr, nullptr, 0, o, nullptr),
       M(fusec_onnx_support_json, "bytes", nullptr, 1, o, &text),
       M(fusec_onnx_support_json, "options", "x", 1, wo, &text),
       M(fusec_onnx_support_json, "out", "x", 1, o, nullptr),
@@ -129,6 +146,13 @@ std::vector<Misuse> misuses(Fixture& f) {
       M(fusec_builder_constant, "builder", wb, &tensor, &value),
       M(fusec_builder_constant, "tensor", b, nullptr, &value),
       M(fusec_builder_constant, "out", b, &tensor, nullptr),
+      M(fusec_builder_weight, "builder", nullptr, "w", &tensor, &value),
+      M(fusec_builder_weight, "builder", wb, "w", &tensor, &value),
+      M(fusec_builder_weight, "name", b, nullptr, &tensor, &value),
+      M(fusec_builder_weight, "tensor", b, "w", nullptr, &value),
+      M(fusec_builder_weight, "out", b, "w", &tensor, nullptr),
+      M(fusec_register_call, "name", nullptr, "cpu", nullptr, nullptr),
+      M(fusec_register_call, "platform", "c.call", nullptr, nullptr, nullptr),
       M(fusec_builder_constant_managed, "builder", nullptr, nullptr, &value),
       M(fusec_builder_constant_managed, "builder", wb, nullptr, &value),
       M(fusec_builder_constant_managed, "tensor", b, nullptr, &value),
@@ -179,6 +203,32 @@ std::vector<Misuse> misuses(Fixture& f) {
       M(fusec_engine_output, "engine", nullptr, 0, nullptr, nullptr, nullptr),
       M(fusec_engine_output, "engine", we, 0, nullptr, nullptr, nullptr),
       M(fusec_engine_output, "index", e, 1, nullptr, nullptr, nullptr),
+      M(fusec_engine_plan_json, "engine", nullptr, extents, &text),
+      M(fusec_engine_plan_json, "engine", we, extents, &text),
+      M(fusec_engine_plan_json, "input_extents", e, nullptr, &text),
+      M(fusec_engine_plan_json, "out", e, extents, nullptr),
+      M(fusec_engine_weights_json, "engine", nullptr, &text),
+      M(fusec_engine_weights_json, "engine", we, &text),
+      M(fusec_engine_weights_json, "out", e, nullptr),
+      M(fusec_engine_set_weight, "engine", nullptr, "w", &tensor),
+      M(fusec_engine_set_weight, "engine", we, "w", &tensor),
+      M(fusec_engine_set_weight, "name", e, nullptr, &tensor),
+      M(fusec_engine_set_weight, "data", e, "w", nullptr),
+      M(fusec_session_pool_new, "engine", nullptr, 1, &new_pool),
+      M(fusec_session_pool_new, "engine", we, 1, &new_pool),
+      M(fusec_session_pool_new, "size", e, 0, &new_pool),
+      M(fusec_session_pool_new, "out", e, 1, nullptr),
+      M(fusec_session_pool_acquire, "pool", nullptr, &new_session),
+      M(fusec_session_pool_acquire, "pool", wp, &new_session),
+      M(fusec_session_pool_acquire, "out", p, nullptr),
+      M(fusec_session_pool_release, "pool", nullptr, s),
+      M(fusec_session_pool_release, "pool", wp, s),
+      M(fusec_session_pool_release, "session", p, nullptr),
+      M(fusec_session_pool_release, "session", p, ws),
+      M(fusec_session_pool_release, "session", p, s),
+      M(fusec_session_stats_json, "session", nullptr, &text),
+      M(fusec_session_stats_json, "session", ws, &text),
+      M(fusec_session_stats_json, "out", s, nullptr),
       M(fusec_session_new, "engine", nullptr, &new_session),
       M(fusec_session_new, "engine", we, &new_session),
       M(fusec_session_new, "out", e, nullptr),
@@ -235,6 +285,7 @@ TEST(CInterface, free_functions_take_null_and_leave_handles_of_another_type) {
   fusec_builder_free(nullptr);
   fusec_engine_free(nullptr);
   fusec_session_free(nullptr);
+  fusec_session_pool_free(nullptr);
   fusec_free(nullptr);
   EXPECT_EQ(fusec_error_code(nullptr), FUSEC_OK);
   EXPECT_STREQ(fusec_error_message(nullptr), "");
@@ -242,7 +293,7 @@ TEST(CInterface, free_functions_take_null_and_leave_handles_of_another_type) {
   std::vector<std::string> said;
   fusec_set_log(
       [](void* user, int severity, const char* message) {
-        EXPECT_EQ(severity, FUSEC_LOG_WARNING);
+        EXPECT_EQ(severity, FUSEC_LOG_ERROR);
         static_cast<std::vector<std::string>*>(user)->push_back(message);
       },
       &said);
@@ -253,16 +304,19 @@ TEST(CInterface, free_functions_take_null_and_leave_handles_of_another_type) {
   fusec_builder_free(static_cast<fusec_builder*>(handle));
   fusec_engine_free(static_cast<fusec_engine*>(handle));
   fusec_session_free(static_cast<fusec_session*>(handle));
+  fusec_session_pool_free(static_cast<fusec_session_pool*>(handle));
   EXPECT_EQ(fusec_error_code(static_cast<fusec_error*>(handle)), FUSEC_INVALID_ARGUMENT);
   fusec_set_log(nullptr, nullptr);
-  EXPECT_EQ(said.size(), 5u);
+  EXPECT_EQ(said.size(), 6u);
   EXPECT_EQ(read_json(fusec_model_io_json, model.get())["symbols"], Json({"n"}));
 }
 
 TEST(CInterface, warnings_go_to_the_log) {
   std::vector<std::string> said;
   fusec_set_log(
-      [](void* user, int, const char* message) { static_cast<std::vector<std::string>*>(user)->push_back(message); },
+      [](void* user, int severity, const char* message) {
+        if (severity == FUSEC_LOG_WARNING) static_cast<std::vector<std::string>*>(user)->push_back(message);
+      },
       &said);
   const auto options = make<fusec_options>(fusec_options_new);
   EXPECT_OK(fusec_options_set(options.get(), "cache-dir", "/dev/null/cache"));
@@ -313,6 +367,12 @@ TEST(CInterface, sets_symbols_and_constants_of_onnx_models) {
   const Json io = read_json(fusec_model_io_json, three.get());
   EXPECT_EQ(io["inputs"][0]["shape"], Json({3, 1, 8, 8}));
   EXPECT_EQ(io["symbols"], Json::array());
+
+  const auto limited = make<fusec_options>(fusec_options_new);
+  EXPECT_OK(fusec_options_set(limited.get(), "range", "N=2:64"));
+  const auto some = make<fusec_model>(fusec_model_load_onnx, path.c_str(), limited.get());
+  EXPECT_EQ(read_json(fusec_model_io_json, some.get())["ranges"],
+            Json::parse(R"([{"extent":"N","least":2,"most":64}])"));
 
   const std::string bytes = read_file(path);
   std::vector<float> image(64);
@@ -402,6 +462,35 @@ struct Managed {
     tensor.tensor = {data, {FUSEC_DEVICE_CPU, 0}, 1, {FUSEC_DTYPE_FLOAT, 32, 1}, shape, nullptr, 0};
   }
 };
+
+TEST(CInterface, models_share_managed_constants) {
+  const std::string bytes = read_file("samples/digits/digits.onnx");
+  std::vector<float> pixels(64, 0.5F);
+  int64_t shape[] = {1, 1, 8, 8};
+  Managed image;
+  image.tensor.tensor.data = pixels.data();
+  image.tensor.tensor.ndim = 4;
+  image.tensor.tensor.shape = shape;
+  fusec_managed_tensor* constant = &image.tensor;
+  const char* const names[] = {"image"};
+  const char* const absent[] = {"picture"};
+  fusec_model* model = nullptr;
+  const auto load = [&](const char* const* given) {
+    return fusec_model_load_onnx_managed(bytes.data(), bytes.size(), given, &constant, 1, nullptr, &model);
+  };
+  expect_refused(load(absent), "picture");
+  image.tensor.tensor.byte_offset = 1;
+  expect_refused(load(names),
+                 "constants[0] is not aligned to its elements; give its tensor to fusec_model_load_onnx_bytes");
+  image.tensor.tensor.byte_offset = 0;
+  EXPECT_EQ(image.deleted, 0);
+  EXPECT_OK(load(names));
+  Handle<fusec_model> owned(model);
+  EXPECT_EQ(read_json(fusec_model_io_json, model)["inputs"], Json::array());
+  EXPECT_EQ(image.deleted, 0);
+  owned.reset();
+  EXPECT_EQ(image.deleted, 1);
+}
 
 TEST(CInterface, managed_constants_live_until_the_last_user_is_freed) {
   Managed managed;

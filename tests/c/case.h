@@ -48,6 +48,7 @@ struct Free {
   void operator()(fusec_builder* p) const { fusec_builder_free(p); }
   void operator()(fusec_engine* p) const { fusec_engine_free(p); }
   void operator()(fusec_session* p) const { fusec_session_free(p); }
+  void operator()(fusec_session_pool* p) const { fusec_session_pool_free(p); }
 };
 template <class T>
 using Handle = std::unique_ptr<T, Free>;

@@ -6,8 +6,7 @@
 #include "codegen/cuda/cuda.h"
 #include "codegen/emit.h"
 #include "ir/eval/graph.h"
-#include "tests/codegen/lowered.h"
-#include "tests/codegen/scheduled_rows.h"
+#include "tests/codegen/texts_run.h"
 
 namespace fusec::codegen_test {
 namespace {
@@ -158,26 +157,9 @@ TEST(GeneralProducts, TheTextRunsLikeTheEvaluator) {
   FUSEC_NEEDS_COMPILER();
   if (kSanitized) GTEST_SKIP() << "left to builds without sanitizers";
   std::vector<Scheduled> all;
-  std::vector<ir::Kernel> kernels;
-  std::vector<std::string> texts;
-  for (const Case& c : kCases) {
-    all.push_back(scheduled(c, 4));
-    kernels.push_back(all.back().kernel);
-    const auto text = codegen_test::emit_text(kernels.back(), named_target("sm_90").value(), Codegen::nvrtc);
-    ASSERT_TRUE(text.ok()) << text.status().str();
-    texts.push_back(*text);
-  }
-  const auto library = EmulationLibrary::make(kernels, texts);
-  ASSERT_NE(library, nullptr);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::vector<Tensor> want = run(kernels[i], all[i].extents);
-    for (const bool reversed : {true, false}) {
-      const std::vector<Tensor> got = make_args(kernels[i], all[i].extents, 7, -2, 2);
-      const RunOutcome outcome = library->run(i, got, all[i].extents, reversed);
-      ASSERT_EQ(outcome.error, "") << texts[i];
-      expect_close(got, want, expected(kCases[i]), "the emulation", ir::print(kernels[i]));
-    }
-  }
+  std::vector<Expectation> expectations;
+  for (const Case& c : kCases) all.push_back(scheduled(c, 4)), expectations.push_back(expected(c));
+  expect_texts_like_evaluator(all, expectations, Codegen::nvrtc);
 }
 
 bool has(const Scheduled& s, const char* words) { return ir::print(s.kernel).find(words) != std::string::npos; }

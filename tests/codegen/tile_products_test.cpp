@@ -6,8 +6,7 @@
 #include "codegen/emit.h"
 #include "codegen/ptx/ptx.h"
 #include "ir/kernel/tile_memory.h"
-#include "tests/codegen/lowered.h"
-#include "tests/codegen/scheduled_rows.h"
+#include "tests/codegen/texts_run.h"
 
 namespace fusec::codegen_test {
 namespace {
@@ -201,25 +200,7 @@ void run_texts(Codegen codegen) {
   std::vector<Scheduled> all;
   for (const char* dtype : {"f16", "bf16"}) all.push_back({cuda_kernel(small_kernel(dtype)), {{"m", 300}}});
   all.push_back(scheduled(kShapes[0], 4));
-  std::vector<ir::Kernel> kernels;
-  std::vector<std::string> texts;
-  for (const Scheduled& s : all) {
-    kernels.push_back(s.kernel);
-    const auto text = codegen_test::emit_text(s.kernel, named_target("sm_90").value(), codegen);
-    ASSERT_TRUE(text.ok()) << text.status().str();
-    texts.push_back(*text);
-  }
-  const auto library = EmulationLibrary::make(kernels, texts);
-  ASSERT_NE(library, nullptr);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::vector<Tensor> want = evaluated(all[i]);
-    for (const bool reversed : {true, false}) {
-      const std::vector<Tensor> got = make_args(kernels[i], all[i].extents, 7, kClose.lo, kClose.hi);
-      const RunOutcome outcome = library->run(i, got, all[i].extents, reversed);
-      ASSERT_EQ(outcome.error, "") << texts[i];
-      expect_close(got, want, kClose, "the emulation", ir::print(kernels[i]));
-    }
-  }
+  expect_texts_like_evaluator(all, std::vector(all.size(), kClose), codegen);
 }
 
 TEST(TileProducts, TheCudaTextRunsLikeTheEvaluator) {
@@ -288,8 +269,18 @@ TEST(TileProducts, NvrtcKeepsTheSumsInRegisters) {
 }
 
 TEST(TileProducts, LlvmKeepsTheSumsInRegisters) {
-  if (!codegen::has_assembler()) GTEST_SKIP() << "no assembler";
+  // nvJitLink makes relocatable code, in which warpgroups cannot share registers.
+  if (codegen::assembler_key().rfind("ptx-compiler", 0) != 0)
+    GTEST_SKIP() << "no PTX compiler: " << codegen::assembler_key();
   expect_sums_in_registers(Codegen::llvm);
+}
+
+TEST(TileProducts, AreMadeByNvrtcWhereItIs) {
+  const ir::Kernel kernel = cuda_kernel(small_kernel("f16"));
+  const Target target = named_target("sm_90").value();
+  EXPECT_EQ(codegen::emitters(kernel, target, Codegen::automatic).front(),
+            codegen::has_nvrtc() ? Codegen::nvrtc : Codegen::llvm);
+  EXPECT_EQ(codegen::emitters(kernel, target, Codegen::llvm), std::vector{Codegen::llvm});
 }
 
 TEST(TileProducts, AreForOneArchitecture) {

@@ -276,6 +276,7 @@ TEST(LibraryEpilogue, TakesOverTheSummand) {
 // The same memory as the convolution's input may not be taken over.
 TEST(LibraryEpilogue, DoesNotTakeOverItsInput) {
   for (const auto& library : libraries()) {
+    if (library->name() == "calls") continue;  // computes custom calls alone
     ConvShape s{1, 16, 16, {5, 5}, {3, 3}, window(2, 1, 1)};
     Case c = conv_case(s);
     const int residual = c.add(s.out());

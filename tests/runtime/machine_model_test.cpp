@@ -60,6 +60,19 @@ TEST_F(MachineModelTest, StoredFiguresAreRead) {
   EXPECT_EQ(machine_digest(after), machine_digest(model()));
 }
 
+TEST_F(MachineModelTest, FiguresOfASharedFolderAreReadBehindOwnOnes) {
+  options_.tuning_db = (dir_ / "tuning.v1.sqlite").string();
+  store();
+  options_.tuning_db = (dir_ / "own.sqlite").string();
+  EXPECT_EQ(model().launch.source, FigureSource::estimated);
+  options_.shared_cache_dir = dir_.string();
+  EXPECT_EQ(model().launch, (Figure{42, FigureSource::measured}));
+  MachineModel own;
+  own.launch = {7, FigureSource::measured};
+  ASSERT_TRUE(write_machine_model(options_, machine_key(*open_machine(options_)), own).ok());
+  EXPECT_EQ(model().launch, (Figure{7, FigureSource::measured}));
+}
+
 TEST_F(MachineModelTest, StrategiesWithoutTheDatabaseAndNamedTargetsDoNotReadIt) {
   store();
   for (const Strategy strategy : {Strategy::heuristic, Strategy::reproducible}) {

@@ -56,7 +56,10 @@ TEST(OptionKeys, set_the_members_that_they_are_for) {
                                    {"compile-limit", "1.5"},
                                    {"disable-pass", "a"},
                                    {"disable-pass", "b"},
+                                   {"replaceable-weights", "w"},
+                                   {"replaceable-weights", "*"},
                                    {"cache-dir", "/x"},
+                                   {"shared-cache-dir", "/s"},
                                    {"cache-limit", "500M"},
                                    {"no-cache", "true"},
                                    {"tf32", "true"},
@@ -78,7 +81,9 @@ TEST(OptionKeys, set_the_members_that_they_are_for) {
   EXPECT_EQ(o.codegen, Codegen::nvrtc);
   EXPECT_EQ(o.compile_seconds, 1.5);
   EXPECT_EQ(o.disabled_passes, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(o.replaceable_weights, (std::vector<std::string>{"w", "*"}));
   EXPECT_EQ(o.cache_dir, "/x");
+  EXPECT_EQ(o.shared_cache_dir, "/s");
   EXPECT_EQ(o.cache_limit, int64_t{500} << 20);
   EXPECT_FALSE(o.use_cache);
   EXPECT_TRUE(o.tf32);

@@ -46,12 +46,12 @@ class TuningTest : public ::testing::Test {
   void SetUp() override {
     std::string name = (fs::temp_directory_path() / "fusec-tune-XXXXXX").string();
     ASSERT_NE(mkdtemp(name.data()), nullptr);
-    options_.cache_dir = name;
+    options_.cache_dir = folder_ = name;
     options_.threads = 1;
     options_.quick_tuning = true;
     options_.on_warning = [this](const std::string& text) { warnings_.push_back(text); };
   }
-  void TearDown() override { fs::remove_all(*options_.cache_dir); }
+  void TearDown() override { fs::remove_all(folder_); }
 
   Engine engine(Strategy strategy) {
     options_.strategy = strategy;
@@ -76,6 +76,7 @@ class TuningTest : public ::testing::Test {
     return db.ok() ? *(*db)->rows({}) : std::vector<TuningRow>();
   }
 
+  std::string folder_;
   Options options_;
   std::vector<std::string> warnings_;
 };
@@ -192,6 +193,41 @@ TEST_F(TuningTest, FaultsOfTheDatabaseAreOneWarning) {
   const TuneReport report = tune_engine(engine(Strategy::heuristic));
   EXPECT_GE(report.measured, 6);
   EXPECT_EQ(warnings_.size(), 1u);
+}
+
+// Another machine, whose own database lacks the rows.
+TEST_F(TuningTest, ASharedDatabaseIsReadAndNotWritten) {
+  (void)tune_engine(engine(Strategy::heuristic));
+  const std::vector<TuningRow> rows = stored();
+  const std::string first = *options_.cache_dir;
+  const auto written = fs::last_write_time(tuning_path(options_));
+  options_.shared_cache_dir = first;
+  options_.cache_dir = first + "/second";
+  const TuneReport other = tune_engine(engine(Strategy::heuristic));
+  EXPECT_EQ(other.measured + other.failed, 0);
+  EXPECT_EQ(other.reused, static_cast<int64_t>(rows.size()));
+  EXPECT_FALSE(fs::exists(tuning_path(options_)));
+  TuningRow own = rows[0];
+  own.median_us = 1000;
+  {
+    const auto db = TuningDatabase::open_to_write(tuning_path(options_), [](const std::string&) {});
+    ASSERT_TRUE((*db)->put(own).ok());
+  }
+  const Engine with_own = engine(Strategy::cached);
+  const std::vector<TuningRow> known = with_own.state()->tuning().rows(own.call);
+  EXPECT_EQ(std::count(known.begin(), known.end(), own), 1) << "its own row comes first";
+  EXPECT_EQ(std::count(known.begin(), known.end(), rows[0]), 0);
+  EXPECT_EQ(fs::last_write_time(shared_tuning_path(options_)), written);
+  EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(TuningTest, ADamagedSharedDatabaseIsOneWarning) {
+  options_.shared_cache_dir = *options_.cache_dir;
+  options_.cache_dir = *options_.shared_cache_dir + "/second";
+  std::ofstream(shared_tuning_path(options_)) << std::string(5000, 'x');
+  run(engine(Strategy::cached));
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_THAT(warnings_[0], HasSubstr("running without shared measured times"));
 }
 
 TEST_F(TuningTest, WithoutACacheNothingIsStored) {

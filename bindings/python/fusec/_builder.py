@@ -30,6 +30,8 @@ def shape_text(shape):
 def _attribute(op, name, value):
     if name in ("to", "dtype"):  # of kind dtype in all ops
         return _tensor.dtype_name(value)
+    if (op, name) in (("custom_call", "name"), ("custom_call", "attributes")):  # texts
+        return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
     if isinstance(value, (bool, numpy.bool_)):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
@@ -141,6 +143,11 @@ class Builder(BuilderOps):
         """A constant with the contents of an array, which are copied. dtype="bf16" reads a uint16 array as bits."""
         argument = _tensor.read(array, "the constant", None if dtype is None else _tensor.dtype_name(dtype))
         return self._value("builder_constant", _tensor.pointer(argument))
+
+    def weight(self, name, array, dtype=None):
+        """A constant with a name, under which Engine.set_weight replaces it where the option replaceable_weights says so."""
+        argument = _tensor.read(array, f"weight '{name}'", None if dtype is None else _tensor.dtype_name(dtype))
+        return self._value("builder_weight", name.encode(), _tensor.pointer(argument))
 
     def op(self, op, *arguments, **attributes):
         """The op by its name. Numbers among the arguments take the dtype of the first Value, arrays are constants."""

@@ -6,7 +6,7 @@ from ctypes import addressof, c_char, c_int64, c_void_p
 
 import numpy
 
-from . import _cuda, _ending, _library, _options, _tensor
+from . import _cuda, _ending, _host, _library, _options, _tensor
 from ._errors import InvalidArgument
 from ._model import Model, describe, infos
 from ._structs import Tensor
@@ -216,6 +216,18 @@ class Engine:
         """What compiling took and made, as a dict."""
         return _library.read_json("engine_stats_json", self._handle.value)
 
+    @property
+    def weights(self):
+        """Those that set_weight replaces: the constants that the option replaceable_weights named."""
+        return infos(_library.read_json("engine_weights_json", self._handle.value))
+
+    def set_weight(self, name, array):
+        """Replaces the contents of a weight for all sessions: runs that begin from here on see them. The array has the dtype and shape of the
+        weight, and is copied. The next run packs weights anew and compiles nothing."""
+        known = {info.name: info.dtype for info in self.weights}
+        argument = _tensor.read(array, f"weight '{name}'", known.get(name))
+        _library.call("engine_set_weight", self._handle.value, name.encode(), _tensor.pointer(argument))
+
     def session(self):
         """A session of its own, for one thread at a time."""
         return Session(self._handle, self._io)
@@ -253,9 +265,10 @@ class Engine:
         raise TypeError("an Engine is not pickled; save it by engine.save, and fusec.load the package")
 
 
-def compile(model, **options):
+def compile(model, progress=None, **options):
     """Compiles a Model, an ONNX file, the bytes of one, or a Builder, into an Engine. Options: fusec.option_keys(), such as
-    device="cuda:0", tf32=True, precision="f16", threads=4."""
+    device="cuda:0", tf32=True, precision="f16", threads=4. progress(stage, done) is told how far a stage is, from 0 to 1; if it answers
+    True, the call raises fusec.Cancelled. Ctrl-C cancels, too."""
     if isinstance(model, Model):
         (compiles,) = _options.split(options, "compile")
     elif hasattr(model, "finish"):
@@ -270,21 +283,25 @@ def compile(model, **options):
         else:
             raise InvalidArgument(f"a {type(model).__name__} is no model; give the path of an ONNX file, its bytes, a Model or a Builder")
     _cuda.prepare(compiles.get("device", ""))
-    handle = _options.make(compiles)
-    made = _library.make("engine_compile", model._handle.value, _options.value(handle))
-    return Engine(_library.Handle("engine", made, model._handle.keep), model, compiles)
+    told = _host.Progress(progress)
+    handle = _options.make(compiles, told)
+    return Engine(told.run(lambda: _library.Handle(
+        "engine", _library.make("engine_compile", model._handle.value, handle.value), (model._handle.keep, told))), model, compiles)
 
 
-def load(package, **options):
+def load(package, progress=None, **options):
     """Loads the code of a package that fits the device of the options: of a file (.fsc), or of its bytes, which need trust=True or
-    verify_key=, because nothing tells whose they are."""
+    verify_key=, because nothing tells whose they are. progress: as compile has it."""
     compiles, loads = _options.split(options, "compile", "load")
     _cuda.prepare(compiles.get("device", ""))
-    handle = _options.make({**compiles, **loads})
+    told = _host.Progress(progress)
+    handle = _options.make({**compiles, **loads}, told)
     if isinstance(package, (bytes, bytearray, memoryview)):
         data = bytes(package)
-        return Engine(_library.Handle("engine", _library.make("engine_load_bytes", data, len(data), _options.value(handle))))
-    return Engine(_library.Handle("engine", _library.make("engine_load", os.fsencode(package), _options.value(handle))))
+        call = ("engine_load_bytes", data, len(data), handle.value)
+    else:
+        call = ("engine_load", os.fsencode(package), handle.value)
+    return Engine(told.run(lambda: _library.Handle("engine", _library.make(*call), told)))
 
 
 def devices():

@@ -50,7 +50,13 @@ class Internal(Error):
     code = 8
 
 
-BY_CODE = {c.code: c for c in (InvalidModel, Unsupported, InvalidArgument, DeviceError, OutOfMemory, CompileFailed, Internal)}
+class Cancelled(Error):
+    """`progress` ended the call, which can be made again."""
+
+    code = 9
+
+
+BY_CODE = {c.code: c for c in (InvalidModel, Unsupported, InvalidArgument, DeviceError, OutOfMemory, CompileFailed, Internal, Cancelled)}
 
 for _class in (Error, *BY_CODE.values()):
     _class.__module__ = "fusec"  # as users name it

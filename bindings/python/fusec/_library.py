@@ -6,9 +6,9 @@ import os
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 
 from . import _ending, _errors
-from ._structs import ManagedTensor, Tensor
+from ._structs import CALL_FUNCTION, Host, ManagedTensor, Tensor
 
-ABI_MAJOR, ABI_MINOR = 0, 2  # of fusec/c.h when this package was written
+ABI_MAJOR, ABI_MINOR = 0, 3  # of fusec/c.h when this package was written
 FILE = "libfusec-c.so.0"
 
 
@@ -65,6 +65,8 @@ _FUNCTIONS = {  # name: (result, parameters)
     "options_new": (_ERROR, [POINTER(c_void_p)]),
     "options_set": (_ERROR, [c_void_p, c_char_p, c_char_p]),
     "options_free": (None, [c_void_p]),
+    "options_set_host": (_ERROR, [c_void_p, POINTER(Host)]),
+    "register_call": (_ERROR, [c_char_p, c_char_p, CALL_FUNCTION, c_void_p]),
     "options_keys_json": (_ERROR, [_OUT_TEXT]),
     "model_load_onnx": (_ERROR, [c_char_p, c_void_p, POINTER(c_void_p)]),
     "model_load_onnx_bytes": (_ERROR, [c_void_p, c_size_t, POINTER(c_char_p), POINTER(Tensor), c_size_t, c_void_p, POINTER(c_void_p)]),
@@ -77,6 +79,7 @@ _FUNCTIONS = {  # name: (result, parameters)
     "builder_range": (_ERROR, [c_void_p, c_char_p, c_int64, c_int64]),
     "builder_scalar": (_ERROR, [c_void_p, c_char_p, c_double, POINTER(c_int32)]),
     "builder_constant": (_ERROR, [c_void_p, POINTER(Tensor), POINTER(c_int32)]),
+    "builder_weight": (_ERROR, [c_void_p, c_char_p, POINTER(Tensor), POINTER(c_int32)]),
     "builder_constant_managed": (_ERROR, [c_void_p, POINTER(ManagedTensor), POINTER(c_int32)]),
     "builder_op": (_ERROR, [c_void_p, c_char_p, POINTER(c_int32), c_size_t, c_char_p, POINTER(c_int32)]),
     "builder_ops_json": (_ERROR, [_OUT_TEXT]),
@@ -89,6 +92,8 @@ _FUNCTIONS = {  # name: (result, parameters)
     "engine_free": (None, [c_void_p]),
     "engine_io_json": (_ERROR, [c_void_p, _OUT_TEXT]),
     "engine_stats_json": (_ERROR, [c_void_p, _OUT_TEXT]),
+    "engine_weights_json": (_ERROR, [c_void_p, _OUT_TEXT]),
+    "engine_set_weight": (_ERROR, [c_void_p, c_char_p, POINTER(Tensor)]),
     "session_new": (_ERROR, [c_void_p, POINTER(c_void_p)]),
     "session_free": (None, [c_void_p]),
     "session_output_shapes": (_ERROR, [c_void_p, c_void_p, c_void_p]),

@@ -7,11 +7,14 @@ import logging
 from . import _ending, _library
 
 _logger = logging.getLogger("fusec")
+_LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)  # by severity in fusec/c.h
 
 
 def _receive(_user, severity, message):
     # ctypes reports an exception of a handler by sys.unraisablehook, and lets none through to the library.
-    _logger.log(logging.WARNING if severity <= 2 else logging.ERROR, "%s", message.decode(errors="replace"))
+    level = _LEVELS[min(max(severity, 0), len(_LEVELS) - 1)]
+    if _logger.isEnabledFor(level):
+        _logger.log(level, "%s", message.decode(errors="replace"))
 
 
 _callback = _library.LOG_FUNCTION(_receive)  # lives as long as the library may call it

@@ -4,7 +4,7 @@ import os
 from ctypes import c_char_p
 from typing import NamedTuple
 
-from . import _cuda, _library, _options, _tensor
+from . import _cuda, _host, _library, _options, _tensor
 from ._structs import Tensor
 
 
@@ -55,14 +55,15 @@ class Model:
         return cls(_library.Handle("model", _library.make("model_load_onnx_bytes", data, len(data), c_names, c_tensors, len(names),
                                                           _options.value(handle))))
 
-    def save(self, path, targets=("cpu:native",), **options):
+    def save(self, path, targets=("cpu:native",), progress=None, **options):
         """Compiles for each target ("cpu:native", "cpu:x86-64-v3", "cuda:sm_90") and writes one package, a file .fsc. Needs no device."""
         compiles, writes = _options.split(options, "compile", "write")
         targets = [targets] if isinstance(targets, str) else list(targets)
         _cuda.prepare(*targets)
-        handle = _options.make({**compiles, **writes})
+        told = _host.Progress(progress)
+        handle = _options.make({**compiles, **writes}, told)
         c_targets = (c_char_p * len(targets))(*(target.encode() for target in targets))
-        _library.call("compile_package", self._handle.value, c_targets, len(targets), os.fsencode(path), _options.value(handle))
+        told.run(lambda: _library.call("compile_package", self._handle.value, c_targets, len(targets), os.fsencode(path), handle.value))
 
     def __repr__(self):
         return f"fusec.Model({describe(self)})"

@@ -54,15 +54,17 @@ def _texts(name, value):
     raise InvalidArgument(f"option '{name}' is a {type(value).__name__}; an option is text, a number, True or False, a path, or a list of these")
 
 
-def make(options):
-    """A handle of the options, or None for no options. None as a value stands for the default."""
+def make(options, progress=None):
+    """A handle of the options, or None for no options. None as a value stands for the default. progress: a Progress that they tell."""
     given = {name: value for name, value in options.items() if value is not None}
-    if not given:
+    if not given and progress is None:
         return None
     handle = _library.Handle("options", _library.make("options_new"))
     for name, value in given.items():
         for text in _texts(name, value):
             _library.call("options_set", handle.value, _keys()[name]["key"].encode(), os.fsencode(text))
+    if progress is not None:
+        progress.set(handle)
     return handle
 
 

@@ -27,3 +27,14 @@ class ManagedTensor(ctypes.Structure):
     """DLManagedTensorVersioned."""
 
     _fields_ = [("version", Version), ("manager_ctx", c_void_p), ("deleter", c_void_p), ("flags", c_uint64), ("tensor", Tensor)]
+
+
+CALL_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int, c_void_p, POINTER(Tensor), ctypes.c_size_t, POINTER(Tensor), ctypes.c_char_p, c_void_p)
+PROGRESS_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int, c_void_p, ctypes.c_char_p, ctypes.c_double)
+
+
+class Host(ctypes.Structure):
+    """fusec_host; of its functions this package gives `progress` alone."""
+
+    _fields_ = [("struct_size", ctypes.c_size_t), ("user", c_void_p), ("alloc", c_void_p), ("free", c_void_p), ("num_threads", c_void_p),
+                ("parallel_for", c_void_p), ("progress", PROGRESS_FUNCTION)]

@@ -34,6 +34,11 @@ def dtype_name(dtype):
     return name
 
 
+def numpy_dtype(dtype):
+    """Of a struct DType."""
+    return NUMPY[_NAMES[dtype.code, dtype.bits]]
+
+
 def _name_of(dtype):
     return _OF_NUMPY.get(dtype) or ("bf16" if dtype.name == "bfloat16" else None)
 

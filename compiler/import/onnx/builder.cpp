@@ -59,9 +59,9 @@ Val Builder::input(const std::string& name, ir::Type type) {
   return push(std::move(operand));
 }
 
-Val Builder::constant(Tensor data) {
+Val Builder::constant(Tensor data, std::string name) {
   ir::Type type{data.dtype(), ir::to_shape(data.shape())};
-  return push({.type = std::move(type), .value = {}, .data = std::move(data), .dims = {}});
+  return push({.type = std::move(type), .value = {}, .data = std::move(data), .dims = {}, .name = std::move(name)});
 }
 
 Val Builder::scalar(DType dtype, double value) { return constant(scalar_tensor(dtype, value)); }
@@ -146,6 +146,7 @@ std::optional<Val> Builder::fold_data(ir::Op op, const std::vector<Val>& inputs,
   // Beyond a limit the node stays in the graph. The result is the same; only time is lost.
   if (bytes > limits.folded_bytes || bytes > limits.folded_total_bytes - folded_bytes_) return std::nullopt;
   folded_bytes_ += bytes;
+  for (Val v : inputs) at(v).is_used = true;
   return constant(evaluate(op, tensors, attrs));
 }
 
@@ -232,6 +233,10 @@ ir::Graph Builder::finish(const std::vector<std::pair<std::string, Val>>& output
   for (const auto& [name, val] : outputs) ir::add_output(graph_, in_graph(val), name);
   FUSEC_CHECK(ir::rebuild_order(graph_)) << "an imported graph has a cycle";
   graph_.imported_ops = count_ops();
+  for (const Operand& operand : operands_) {
+    if (!operand.name.empty() && !operand.is_used && operand.value.valid() && graph_.is_constant(operand.value))
+      graph_.weight_names.emplace(graph_.values[operand.value].producer, operand.name);
+  }
   const std::set<std::string> known(graph_.symbols.begin(), graph_.symbols.end());
   for (const auto& limit : limits_) {
     std::set<std::string> used;

@@ -29,8 +29,8 @@ class Builder {
   void set_limits(ir::Limits limits);
 
   Val input(const std::string& name, ir::Type type);
-  Val constant(Tensor data);
-  Val scalar(DType dtype, double value);  // rank 0
+  Val constant(Tensor data, std::string name = {});  // the name of an initializer
+  Val scalar(DType dtype, double value);             // rank 0
   // Makes an integer or bool tensor of constant shape from its row-major elements.
   Val integers(DType dtype, const std::vector<int64_t>& shape, std::vector<Dim> elements);
 
@@ -42,7 +42,10 @@ class Builder {
   const Shape& shape(Val v) const { return at(v).type.shape; }
   DType dtype(Val v) const { return at(v).type.dtype; }
   int64_t rank(Val v) const { return at(v).type.rank(); }
-  const Tensor* data(Val v) const { return at(v).data ? &*at(v).data : nullptr; }
+  const Tensor* data(Val v) const {
+    at(v).is_used = true;
+    return at(v).data ? &*at(v).data : nullptr;
+  }
   // The elements of a short integer or bool value that is known at import, else nullopt.
   std::optional<std::vector<Dim>> known_integers(Val v) const;
 
@@ -65,6 +68,8 @@ class Builder {
     ir::ValueId value;                     // invalid until it enters the graph
     std::optional<Tensor> data;            // contents of a constant
     std::optional<std::vector<Dim>> dims;  // contents of integers over symbols
+    std::string name = {};                 // of an initializer
+    mutable bool is_used = false;          // its contents decided what was imported
   };
   Operand& at(Val v);
   const Operand& at(Val v) const;

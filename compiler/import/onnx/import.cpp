@@ -11,12 +11,12 @@
 #include <chrono>
 #include <map>
 #include <new>
-#include <set>
 #include <unordered_map>
 #include <utility>
 
 #include "compiler/import/onnx/build_ops.h"
 #include "compiler/import/onnx/builder.h"
+#include "compiler/import/onnx/custom_call.h"
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/functions.h"
 #include "compiler/import/onnx/ops.h"
@@ -27,7 +27,6 @@
 #include "ir/support/check.h"
 
 namespace fusec::importer {
-
 namespace {
 
 using proto::FunctionProto;
@@ -60,8 +59,6 @@ class Importer {
   // Imports what can be imported and tells of each node of the main graph whether it could.
   void check(Scope& scope, std::vector<NodeSupport>& support) {
     support_ = &support;
-    for (const auto* list : {&model_.graph().value_info(), &model_.graph().output()})
-      for (const auto& value : *list) declared_.emplace(value.name(), &value);
     std::map<std::string, int64_t> opsets;
     (void)import_nodes(scope, opsets);
   }
@@ -94,6 +91,8 @@ class Importer {
     opsets = read_opsets(model_.opset_import());
     scope.opsets = &opsets;
     const GraphProto& graph = model_.graph();
+    for (const auto* list : {&graph.value_info(), &graph.output()})
+      for (const auto& value : *list) declared_.emplace(value.name(), &value);
     bind_initializers(graph, scope);
     bind_inputs(graph, scope);
     symbols_.check_overrides();
@@ -126,8 +125,9 @@ class Importer {
   void bind_initializers(const GraphProto& graph, Scope& scope) {
     if (graph.sparse_initializer_size() > 0) fail_unsupported("sparse initializers");
     const auto start = std::chrono::steady_clock::now();
+    const bool is_main = scope.outer == nullptr;
     for (const auto& tensor : graph.initializer())
-      bind(scope, tensor.name(), b_.constant(read_tensor(tensor, source_)));
+      bind(scope, tensor.name(), b_.constant(read_tensor(tensor, source_), is_main ? tensor.name() : ""));
     const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start;
     if (options_.weights_ms != nullptr) *options_.weights_ms += passed.count();
   }
@@ -337,10 +337,11 @@ class Importer {
   std::vector<Binding> import_results(const NodeProto& node, Scope& scope, const std::string& where) {
     std::optional<std::vector<Val>> inputs = read_inputs(node, scope);
     std::vector<Binding> nothing(static_cast<std::size_t>(node.output_size()));
-    if (const FunctionProto* function = functions_.find(node)) {
+    if (const FunctionProto* function = functions_.find(node))
       return inputs ? call(*function, node, AttributeMap(), *inputs, where) : nothing;
-    }
     std::string domain = normalize_op_domain(node.domain());
+    if (std::ranges::count(options_.call_domains, domain) > 0)
+      return inputs ? custom_call(node, domain, *inputs) : nothing;
     auto opset = scope.opsets->find(domain);
     if (opset == scope.opsets->end())
       fail_invalid(fmt::format("opset_import lacks the domain '{}'", short_name(domain)));
@@ -354,8 +355,14 @@ class Importer {
       return bindings(context);
     }
     if (!has_body(*schema)) fail_unsupported("no rule for it");
-    if (!inputs) return nothing;
-    return expand(*schema, node, scope, *inputs, where);
+    return inputs ? expand(*schema, node, scope, *inputs, where) : nothing;
+  }
+
+  std::vector<Binding> custom_call(const NodeProto& node, const std::string& domain, const std::vector<Val>& inputs) {
+    std::optional<ir::Type> type;
+    if (const auto at = declared_.find(node.output_size() == 1 ? node.output(0) : ""); at != declared_.end())
+      type = input_type(*at->second);
+    return {import_custom_call(b_, node, domain, inputs, type)};
   }
 
   static std::vector<Binding> bindings(const NodeContext& context) {

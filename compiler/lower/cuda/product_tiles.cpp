@@ -68,6 +68,11 @@ constexpr int64_t kShareColumns = 64, kEnoughTiles = 256;
 // so many products, and a chunk of terms takes so long to come.
 constexpr double kFactorRate = 16, kMatrixRate = 1024;
 
+// As many rows of 16-bit products give about half of the multiprocessors a tile; below, there are few.
+int64_t least_of_many(const Target& target, int64_t columns) {
+  return kManyRows * std::max<int64_t>(1, target.sm_count / 2 / ((columns + 127) / 128));
+}
+
 int64_t terms_of_share(int64_t terms, int64_t shares) { return round_up((terms + shares - 1) / shares, kShareUnit); }
 
 // How long the shares of a product's terms take, in cycles for each term of one.
@@ -100,6 +105,11 @@ TermShares find_shares(const Scheduling& s, const IndexExpr& terms, const IndexE
   int64_t count = kMaxShares;
   while (count > 1 && !suits(count)) count /= 2;
   return {count, terms_of_share(*k, count)};
+}
+
+bool divides_terms(const Scheduling& s, const ProductShape& shape, const IndexExpr& count) {
+  return find_shares(s, shape.terms, shape.columns).count > 1 &&
+         !has_many(s, count, least_of_many(s.target, shape.columns), true);
 }
 
 ScalarTile choose_scalar_tile(const Scheduling& s, const IndexExpr& count, const IndexExpr& row_count,
@@ -139,7 +149,7 @@ ScalarTile choose_scalar_tile(const Scheduling& s, const IndexExpr& count, const
 
 std::optional<ProductTiles> choose_product_tiles(const Scheduling& s, const ProductShape& shape, const IndexExpr& count,
                                                  const std::optional<LoopHead>& row, int64_t shares) {
-  const int64_t least = kManyRows * std::max<int64_t>(1, s.target.sm_count / 2 / ((shape.columns + 127) / 128));
+  const int64_t least = least_of_many(s.target, shape.columns);
   const bool many = has_many(s, count, least, true);
   if (many) shares = 1;
   const int64_t all = typical_value(s, count).value_or(std::max(4 * least, kTypicalRows));

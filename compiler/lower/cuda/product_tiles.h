@@ -62,6 +62,9 @@ struct ScalarTile {
   // Terms that are in shared memory at once: more where a thread loads few elements of each.
   int64_t chunk() const { return (rows() + columns()) * 8 <= thread_rows * thread_columns * 3 ? 64 : 32; }
 };
+// Whether the terms of a product of 16-bit factors with `count` rows are divided.
+bool divides_terms(const Scheduling& s, const ProductShape& shape, const IndexExpr& count);
+
 // `count` is the number of rows of all products, `row_count` that of one, `shares` that of the shares of the terms if
 // there are few rows. The order of sums depends on the number of shares alone.
 ScalarTile choose_scalar_tile(const Scheduling& s, const IndexExpr& count, const IndexExpr& row_count,

@@ -38,8 +38,8 @@ class ProductSchedule {
   bool suits() {
     if (!find_parts()) return false;
     find_windows();
-    // Its tiles have rows of one loop alone, which may be short.
-    if (s_.multiplies && nest_.heads.size() > 2 && !shape_.in_place()) return false;
+    // Without libraries: its tiles have rows of one loop alone, which may be short, and a block has all terms.
+    if (s_.multiplies && !shape_.in_place() && (nest_.heads.size() > 2 || divides_terms(s_, shape_, rows()))) return false;
     if (!choose_tiles()) return false;
     find_turns();
     return true;
@@ -147,11 +147,16 @@ class ProductSchedule {
 
   // --- tiles -------------------------------------------------------------------------------------------------------
 
-  bool choose_tiles() {
-    IndexExpr count = 1;  // of rows
+  // The number of rows of all products.
+  IndexExpr rows() const {
+    IndexExpr count = 1;
     for (const LoopHead& head : nest_.heads)
       if (head.var != p_.n.var) count *= head.extent;
-    const auto tiles = choose_product_tiles(s_, shape_, count, p_.m);
+    return count;
+  }
+
+  bool choose_tiles() {
+    const auto tiles = choose_product_tiles(s_, shape_, rows(), p_.m);
     if (tiles) tiles_ = *tiles;
     return tiles.has_value();
   }

@@ -68,6 +68,8 @@ Result<Event> make_event(const ContextPtr& context, bool timed) {
 
 template <>
 void DeviceBuffer::Free::operator()(std::byte* data) const {
+  if (source.allocator != nullptr)
+    return source.allocator->free(data, {TargetKind::cuda, context->ordinal()}, source.stream);
   quietly(context, [&](const Driver& d) { return d.cuMemFree(address_of(data)); });
 }
 
@@ -77,10 +79,17 @@ void PinnedBuffer::Free::operator()(std::byte* data) const {
 }
 
 template <>
-Result<DeviceBuffer> DeviceBuffer::make(const ContextPtr& context, int64_t bytes) {
+Result<DeviceBuffer> DeviceBuffer::make(const ContextPtr& context, int64_t bytes, const MemorySource& source) {
   DeviceBuffer buffer;
   if (bytes <= 0) return buffer;
   bytes = round_up(bytes, kDeviceAlignment);
+  if (source.allocator != nullptr) {
+    const MemoryRequest request{{TargetKind::cuda, context->ordinal()}, bytes, kDeviceAlignment, source.stream};
+    FUSEC_ASSIGN(void* const data, allocate_by(*source.allocator, request));
+    buffer.data_ = {static_cast<std::byte*>(data), Free{context, source}};
+    buffer.bytes_ = bytes;
+    return buffer;
+  }
   CUdeviceptr address = 0;
   const CUresult result = context->driver().cuMemAlloc(&address, static_cast<std::size_t>(bytes));
   if (Status status = context->check(result, "cuMemAlloc"); !status.ok()) {
@@ -92,7 +101,7 @@ Result<DeviceBuffer> DeviceBuffer::make(const ContextPtr& context, int64_t bytes
 }
 
 template <>
-Result<PinnedBuffer> PinnedBuffer::make(const ContextPtr& context, int64_t bytes) {
+Result<PinnedBuffer> PinnedBuffer::make(const ContextPtr& context, int64_t bytes, const MemorySource&) {
   PinnedBuffer buffer;
   if (bytes <= 0) return buffer;
   void* data = nullptr;

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "fusec/host.h"
 #include "fusec/tensor.h"
 #include "runtime/device/cuda/context.h"
 
@@ -40,12 +41,18 @@ enum class MemoryKind : uint8_t {
   pinned,  // host memory that the GPU copies from and to by itself
 };
 
-// Contents undefined. out_of_memory says what is free.
+// Where memory of the GPU comes from, and the stream on which it is used first.
+struct MemorySource {
+  std::shared_ptr<const HostAllocator> allocator = nullptr;  // null: the driver
+  CUstream stream = nullptr;
+};
+
+// Contents undefined. out_of_memory says what is free. Pinned memory always comes from the driver.
 template <MemoryKind kind>
 class Buffer {
  public:
   Buffer() = default;
-  static Result<Buffer> make(const ContextPtr& context, int64_t bytes);
+  static Result<Buffer> make(const ContextPtr& context, int64_t bytes, const MemorySource& source = {});
   std::byte* data() const { return data_.get(); }
   CUdeviceptr address() const { return reinterpret_cast<CUdeviceptr>(data_.get()); }
   int64_t bytes() const { return bytes_; }
@@ -53,6 +60,7 @@ class Buffer {
  private:
   struct Free {
     ContextPtr context;
+    MemorySource source = {};
     void operator()(std::byte* data) const;
   };
   std::unique_ptr<std::byte, Free> data_;
@@ -65,16 +73,16 @@ void DeviceBuffer::Free::operator()(std::byte* data) const;
 template <>
 void PinnedBuffer::Free::operator()(std::byte* data) const;
 template <>
-Result<DeviceBuffer> DeviceBuffer::make(const ContextPtr& context, int64_t bytes);
+Result<DeviceBuffer> DeviceBuffer::make(const ContextPtr& context, int64_t bytes, const MemorySource& source);
 template <>
-Result<PinnedBuffer> PinnedBuffer::make(const ContextPtr& context, int64_t bytes);
+Result<PinnedBuffer> PinnedBuffer::make(const ContextPtr& context, int64_t bytes, const MemorySource& source);
 
 // Makes the buffer at least so large, its contents lost when it grows; true when its address changed.
 template <MemoryKind kind>
-Result<bool> grow(Buffer<kind>& buffer, const ContextPtr& context, int64_t bytes) {
+Result<bool> grow(Buffer<kind>& buffer, const ContextPtr& context, int64_t bytes, const MemorySource& source = {}) {
   if (buffer.bytes() >= bytes) return false;
   buffer = Buffer<kind>();  // first give back, so that both never exist at once
-  FUSEC_ASSIGN(buffer, Buffer<kind>::make(context, bytes));
+  FUSEC_ASSIGN(buffer, Buffer<kind>::make(context, bytes, source));
   return true;
 }
 

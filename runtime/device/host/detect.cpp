@@ -130,6 +130,10 @@ int64_t host_memory() {
 }
 
 int host_threads(const Options& options) {
+  if (options.host_threads != nullptr) {
+    const int had = std::max(options.host_threads->count(), 1);
+    return options.threads > 0 ? std::min(options.threads, had) : had;
+  }
   if (options.threads > 0) return options.threads;
   if (const char* text = secure_getenv("OMP_NUM_THREADS")) {
     const int threads = std::atoi(text);

@@ -16,6 +16,7 @@
 #include <string>
 #include <utility>
 
+#include "fusec/device.h"
 #include "runtime/device/host/memory.h"
 
 namespace fusec::runtime {
@@ -25,11 +26,27 @@ std::string error_text(const char* what) { return std::string(what) + ": " + std
 
 }  // namespace
 
-void AlignedBuffer::Free::operator()(std::byte* data) const { std::free(data); }
+Result<void*> allocate_by(const HostAllocator& allocator, const MemoryRequest& request) {
+  void* const data = allocator.allocate(request);
+  if (data != nullptr) return data;
+  return Status(StatusCode::out_of_memory, "the host's allocator refused " + std::to_string(request.bytes) +
+                                               " bytes on " + to_string(request.device));
+}
 
-Result<AlignedBuffer> AlignedBuffer::make(int64_t bytes) {
+void AlignedBuffer::Free::operator()(std::byte* data) const {
+  if (allocator == nullptr) return std::free(data);
+  allocator->free(data, Device{}, nullptr);
+}
+
+Result<AlignedBuffer> AlignedBuffer::make(int64_t bytes, const HostAllocatorPtr& allocator) {
   AlignedBuffer buffer;
   if (bytes <= 0) return buffer;
+  if (allocator != nullptr) {
+    FUSEC_ASSIGN(void* const data, allocate_by(*allocator, {.device = {}, .bytes = bytes, .alignment = kAlignment}));
+    buffer.data_ = {static_cast<std::byte*>(data), Free{allocator}};
+    buffer.bytes_ = bytes;
+    return buffer;
+  }
   buffer.data_.reset(static_cast<std::byte*>(ir::allocate_host(static_cast<std::size_t>(bytes))));
   if (buffer.data_ == nullptr) {
     return Status(StatusCode::out_of_memory, std::to_string(bytes) + " bytes of host memory are not to be had");

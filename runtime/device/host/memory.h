@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "fusec/host.h"
 #include "fusec/status.h"
 
 namespace fusec::runtime {
@@ -17,16 +18,23 @@ inline constexpr int64_t kAlignment = 64;  // one cache line, one AVX-512 vector
 
 constexpr int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
+using HostAllocatorPtr = std::shared_ptr<const HostAllocator>;
+
+// Memory of the host's allocator. out_of_memory: it refused.
+Result<void*> allocate_by(const HostAllocator& allocator, const MemoryRequest& request);
+
 // Aligned to kAlignment, contents undefined. Large buffers ask for huge pages.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
-  static Result<AlignedBuffer> make(int64_t bytes);
+  // allocator: by which memory is had; null: the system's.
+  static Result<AlignedBuffer> make(int64_t bytes, const HostAllocatorPtr& allocator = nullptr);
   std::byte* data() const { return data_.get(); }
   int64_t bytes() const { return bytes_; }
 
  private:
   struct Free {
+    HostAllocatorPtr allocator;
     void operator()(std::byte* data) const;
   };
   std::unique_ptr<std::byte[], Free> data_;

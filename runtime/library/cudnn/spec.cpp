@@ -59,10 +59,10 @@ std::vector<std::string> barred_engines(const ConvSpec& spec) {
 std::unique_ptr<CudnnPlanCache> CudnnPlanCache::open(const Options& options, const std::string& device,
                                                      const std::string& version) {
   if (device.empty() || !options.use_cache) return nullptr;
-  auto cache = KernelCache::open_root(cache_root(options), make_warn(options), options.cache_limit);
-  if (!cache.ok()) return nullptr;  // the engine's own kernel cache warns of this
+  auto cache = KernelCache::open(options, [](const std::string&) {});  // the engine's own kernel cache warns of this
+  if (!cache) return nullptr;
   return std::unique_ptr<CudnnPlanCache>(
-      new CudnnPlanCache(std::move(cache).value(), fmt::format("cudnn plan 5; {}; cudnn {}; ", device, version)));
+      new CudnnPlanCache(std::move(cache), fmt::format("cudnn plan 5; {}; cudnn {}; ", device, version)));
 }
 
 // The image of an entry is the name, a line feed, and the text.

@@ -33,8 +33,8 @@ bool RunMemory::grows_for(const Plan& plan) const {
 
 Result<bool> RunMemory::reserve(const ContextPtr& context, const Plan& plan) {
   const int64_t words = status_bytes(plan);
-  FUSEC_ASSIGN(const bool arena_moved, grow(arena, context, plan.arena_bytes));
-  FUSEC_ASSIGN(const bool status_moved, grow(status, context, words));
+  FUSEC_ASSIGN(const bool arena_moved, grow(arena, context, plan.arena_bytes, source));
+  FUSEC_ASSIGN(const bool status_moved, grow(status, context, words, source));
   FUSEC_ASSIGN(const bool seen_moved, grow(status_seen, context, status.bytes()));
   return arena_moved || status_moved || seen_moved;
 }

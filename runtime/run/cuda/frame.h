@@ -26,7 +26,7 @@ enum class TransferPath : uint8_t {
 class Staged {
  public:
   // Decides by the tensor; memory grows as needed. `copy`: a tensor of the GPU is copied too.
-  Status place(const ContextPtr& context, const Tensor& tensor, bool copy);
+  Status place(const ContextPtr& context, const Tensor& tensor, bool copy, const MemorySource& source);
   // Whether place() would give memory back.
   bool grows_for(const Tensor& tensor, bool copy) const;
   TransferPath path() const { return path_; }
@@ -47,9 +47,10 @@ class Staged {
 
 // What a run needs beside the caller's tensors; grows to the largest Plan that its owner runs.
 struct RunMemory {
-  DeviceBuffer arena;
-  DeviceBuffer status;       // one word per launch that checks indices, set by it when one is out of range
-  PinnedBuffer status_seen;  // its copy on the host, after a run
+  MemorySource source = {};
+  DeviceBuffer arena = {};
+  DeviceBuffer status = {};       // one word per launch that checks indices, set by it when one is out of range
+  PinnedBuffer status_seen = {};  // its copy on the host, after a run
   // Makes all large enough; true when an address changed, so that Frames must be made anew.
   Result<bool> reserve(const ContextPtr& context, const Plan& plan);
   // Whether reserve() would change an address.

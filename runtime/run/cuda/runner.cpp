@@ -57,6 +57,7 @@ class GpuRunner final : public Runner {
         device_{TargetKind::cuda, context_->ordinal()},
         graphs_wanted_(options.cuda_graph),
         warn_(make_warn(options)),
+        memory_{{options.allocator, stream_.get()}},
         in_staged_(program.inputs.size()),
         out_staged_(program.outputs.size()),
         in_(program.inputs.size()),
@@ -106,7 +107,7 @@ class GpuRunner final : public Runner {
     FUSEC_TRY(current.status());
     auto& own = static_cast<State&>(state);
     FUSEC_TRY(enter(own));
-    FUSEC_TRY(place(own, inputs, outputs));
+    FUSEC_TRY(place(own, inputs, outputs, stream_.get()));
     std::vector<Event> events;
     if (step_us != nullptr) {
       FUSEC_ASSIGN(events, make_events(own.plan->launches.size() + 1));
@@ -127,8 +128,8 @@ class GpuRunner final : public Runner {
     auto& own = static_cast<State&>(state);
     FUSEC_TRY(enter(own));
     FUSEC_TRY(check_on_device(*own.plan, inputs, outputs));
-    FUSEC_TRY(place(own, inputs, outputs));
     auto* const theirs = static_cast<CUstream>(stream);
+    FUSEC_TRY(place(own, inputs, outputs, theirs));
     FUSEC_TRY(order_after_pending(theirs));
     const Status enqueued = enqueue(own, inputs, outputs, theirs, {});
     const Status marked = context_->check(driver().cuEventRecord(done_.get(), theirs), "cuEventRecord");
@@ -166,7 +167,7 @@ class GpuRunner final : public Runner {
     for (uint32_t o = 0; o < outputs.size(); ++o) {
       if (outputs[o].data() == nullptr && outputs[o].num_elements() > 0)
         return no_copy("output", plan.outputs[o], "it has no memory");
-      FUSEC_TRY(take_output(plan.outputs[o], outputs[o], device_));
+      FUSEC_TRY(take_output(plan.outputs[o], outputs[o], {device_}));
       const char* why = reason_to_copy(plan.outputs[o], outputs[o]);
       if (why == nullptr && clobbers_input(plan, inputs, outputs[o], o)) why = "an input that lies there is read later";
       if (why != nullptr) return no_copy("output", plan.outputs[o], why);
@@ -182,7 +183,7 @@ class GpuRunner final : public Runner {
     FUSEC_TRY(current.status());
     auto& own = static_cast<State&>(state);
     FUSEC_TRY(enter(own));
-    FUSEC_TRY(place(own, inputs, outputs));
+    FUSEC_TRY(place(own, inputs, outputs, stream_.get()));
     if (!graphs_wanted_ || !own.capturable) return {};
     GraphCache::Entry* entry = own.graphs.find(in_, out_);
     if (entry == nullptr) entry = &own.graphs.add(in_, out_);
@@ -190,6 +191,7 @@ class GpuRunner final : public Runner {
   }
 
   int64_t arena_bytes() const override { return memory_.arena.bytes(); }
+  bool is_recorded() const override { return !recorded_.empty(); }
 
   void count(SessionStats& stats) const override {
     Runner::count(stats);
@@ -207,7 +209,7 @@ class GpuRunner final : public Runner {
     state.frame.reset();
     FUSEC_TRY(reserve(*state.plan));
     DeviceBuffer kept;
-    FUSEC_TRY(grow(kept, context_, state.plan->kept_bytes).status());
+    FUSEC_TRY(grow(kept, context_, state.plan->kept_bytes, memory_.source).status());
     FUSEC_ASSIGN(std::unique_ptr<Frame> frame, Frame::make(context_, state.plan, memory_, std::move(kept)));
     FUSEC_TRY(frame->make_kept(stream_.get()));
     state.frame = std::move(frame);
@@ -217,7 +219,8 @@ class GpuRunner final : public Runner {
 
   // What graphs of the caller have addresses of stays.
   Status reserve(const Plan& plan) {
-    if (!recorded_.empty() && memory_.grows_for(plan)) recorded_memory_.push_back(std::exchange(memory_, {}));
+    if (!recorded_.empty() && memory_.grows_for(plan))
+      recorded_memory_.push_back(std::exchange(memory_, {memory_.source}));
     const Result<bool> moved = memory_.reserve(context_, plan);
     if (!moved.ok() || *moved) ++generation_;
     return moved.status();
@@ -286,9 +289,9 @@ class GpuRunner final : public Runner {
   }
 
   // Decides where the launches find every tensor.
-  Status place(State& state, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  Status place(State& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, CUstream stream) {
     const Plan& plan = *state.plan;
-    const Device made_on = output_device(inputs);
+    const OutputMemory made_on{output_device(inputs), memory_.source.allocator, stream};
     for (std::size_t o = 0; o < outputs.size(); ++o) FUSEC_TRY(take_output(plan.outputs[o], outputs[o], made_on));
     const bool fixed = rotates(state, inputs, outputs);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -315,7 +318,7 @@ class GpuRunner final : public Runner {
   // Growing frees memory that pending work on the caller's stream may still use, so it waits for that work first.
   Status place_one(Staged& staged, const Tensor& tensor, bool copy) {
     if (pending_ && staged.grows_for(tensor, copy)) FUSEC_TRY(settle());
-    return staged.place(context_, tensor, copy);
+    return staged.place(context_, tensor, copy, memory_.source);
   }
 
   static const char* reason_to_copy(const BoundIo& io, const Tensor& t) {

@@ -19,7 +19,7 @@ Tensor staged_like(const Tensor& t, void* data) { return Tensor::borrow(t.dtype(
 
 }  // namespace
 
-Status Staged::place(const ContextPtr& context, const Tensor& tensor, bool copy) {
+Status Staged::place(const ContextPtr& context, const Tensor& tensor, bool copy, const MemorySource& source) {
   path_ = TransferPath::direct;
   address_ = const_cast<void*>(tensor.data());
   if (tensor.num_elements() == 0) return {};
@@ -32,7 +32,7 @@ Status Staged::place(const ContextPtr& context, const Tensor& tensor, bool copy)
   } else {
     return {};
   }
-  FUSEC_TRY(grow(device_, context, bytes).status());
+  FUSEC_TRY(grow(device_, context, bytes, source).status());
   address_ = device_.data();
   return {};
 }
