@@ -7,7 +7,9 @@ add_test(NAME format.self_test COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOUR
 # No declaration and no page uses a word that tests/words.txt retired.
 add_test(NAME words COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/check_words.py)
 add_test(NAME words.self_test COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/check_words.py --self-test)
-set_tests_properties(layers layers.self_test format format.self_test words words.self_test PROPERTIES LABELS unit)
+add_test(NAME types COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/check_types.py)
+add_test(NAME types.self_test COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/check_types.py --self-test)
+set_tests_properties(types types.self_test layers layers.self_test format format.self_test words words.self_test PROPERTIES LABELS unit)
 
 # The sweep's graphs are graphs.
 if(TARGET fusec)

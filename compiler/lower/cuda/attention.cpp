@@ -528,7 +528,7 @@ class AttentionSchedule {
   const Scheduling& s_;
   ir::Kernel& k_;
   PerfectNest nest_;
-  AttentionParts p_;
+  AttentionLoops p_;
   DType dtype_ = DType::f32;                  // of the factors
   int64_t channels_ = 0, values_ = 0;         // of queries and keys, and of values
   int64_t rows_ = 0, block_keys_ = kMaxKeys;  // of a tile, and of a block of keys

@@ -48,7 +48,7 @@ class AttentionFinder {
  public:
   explicit AttentionFinder(const PerfectNest& nest) : nest_(nest) {}
 
-  std::optional<AttentionParts> run() {
+  std::optional<AttentionLoops> run() {
     if (nest_.heads.size() != 4) return std::nullopt;
     std::vector<const ir::Reduce*> reductions;
     for (const Stmt& stmt : nest_.body) {
@@ -102,7 +102,7 @@ class AttentionFinder {
   }
 
   const PerfectNest& nest_;
-  AttentionParts p_;
+  AttentionLoops p_;
 };
 
 }  // namespace
@@ -118,6 +118,6 @@ std::optional<AttentionOperand> AttentionOperand::narrow(const ir::Kernel& kerne
   return result;
 }
 
-std::optional<AttentionParts> find_attention_parts(const PerfectNest& nest) { return AttentionFinder(nest).run(); }
+std::optional<AttentionLoops> find_attention_parts(const PerfectNest& nest) { return AttentionFinder(nest).run(); }
 
 }  // namespace fusec::compiler

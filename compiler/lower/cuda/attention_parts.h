@@ -18,7 +18,7 @@ struct AttentionOperand {
   std::optional<AttentionOperand> narrow(const ir::Kernel& kernel) const;
 };
 
-struct AttentionParts {
+struct AttentionLoops {
   std::vector<ir::LoopHead> outer;  // loops over samples and heads
   AttentionOperand query, key, value;
   double scale = 1;
@@ -35,6 +35,6 @@ struct AttentionParts {
 };
 
 // nullopt: the nest is no attention.
-std::optional<AttentionParts> find_attention_parts(const PerfectNest& nest);
+std::optional<AttentionLoops> find_attention_parts(const PerfectNest& nest);
 
 }  // namespace fusec::compiler
