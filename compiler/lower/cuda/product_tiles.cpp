@@ -66,7 +66,7 @@ constexpr int64_t kMaxShares = 8, kShareTerms = 192, kShareUnit = 64;
 constexpr int64_t kShareColumns = 64, kEnoughTiles = 256;
 // Cycles for a term of a tile of 16-bit factors, estimated: a multiprocessor loads so many elements in one, or computes
 // so many products, and a chunk of terms takes so long to come.
-constexpr double kFactorRate = 16, kMatrixRate = 1024;
+constexpr double kFactorRate = 16, kMatrixRate = 1024, kOfWork = 1e-3;
 
 // As many rows of 16-bit products give about half of the multiprocessors a tile; below, there are few.
 int64_t least_of_many(const Target& target, int64_t columns) {
@@ -80,7 +80,8 @@ double cost_of_shares(const Target& target, const ProductTiles& t, int64_t block
   const auto height = static_cast<double>(t.rows), width = static_cast<double>(t.columns);
   const double term = (height + width) / kFactorRate + height * width / kMatrixRate;
   const double rounds = std::max(1.0, static_cast<double>(blocks) / target.sm_count);
-  return std::max(rounds * term, kChunkCycles / kChunk);
+  // Where all wait for their chunks, the one with the least work.
+  return std::max(rounds * term, kChunkCycles / kChunk) + kOfWork * rounds * term;
 }
 
 // How much longer the product takes than if it had no more columns than results, in large tiles, for every

@@ -39,7 +39,8 @@ class ProductSchedule {
     if (!find_parts()) return false;
     find_windows();
     // Without libraries: its tiles have rows of one loop alone, which may be short, and a block has all terms.
-    if (s_.multiplies && !shape_.in_place() && (nest_.heads.size() > 2 || divides_terms(s_, shape_, rows()))) return false;
+    if (s_.multiplies && !shape_.in_place() && (nest_.heads.size() > 2 || divides_terms(s_, shape_, rows())))
+      return false;
     if (!choose_tiles()) return false;
     find_turns();
     return true;
