@@ -79,7 +79,8 @@ struct Case {
 // Rows, columns and terms that fill tiles, chunks and accesses, and that do not.
 const Case kCases[] = {{kRows, "f32", 70, 40, 36},   {kRows, "f32", 130, 33, 71},   {kRows, "f32", 5, 1000, 16},
                        {kBatch, "f32", 33, 36, 50},  {kBatch, "f16", 33, 35, 33},   {kBatch, "bf16", 20, 24, 96},
-                       {kWindows, "f32", 2, 20, 72}, {kWindows, "f16", 3, 17, 144}, {kWindows, "bf16", 1, 8, 27}};
+                       {kWindows, "f32", 2, 20, 72}, {kWindows, "f16", 3, 17, 144}, {kWindows, "bf16", 1, 8, 27},
+                       {kWindows, "f16", 1, 8, 72}};  // all of whose copies begin before the first is waited for
 // Products of few rows with many terms, which the blocks of a cluster share: in two, four and eight shares, with terms
 // that fill the last one and that do not.
 const Case kShares[] = {{kRows, "f32", 40, 20, 400},   {kRows, "f32", 5, 33, 771},   {kBatch, "f32", 5, 9, 1536},

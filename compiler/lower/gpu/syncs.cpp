@@ -258,7 +258,7 @@ class SyncPlacer {
   void before_stmt(const Stmt& stmt, Touched& pending, Block& out) {
     Touched own;
     touch(stmt, own);
-    const Need need = need_between(team_, pending, own);
+    const Need need = need_before(stmt, pending, own);
     if (need == Need::cluster) {
       out.push_back({ir::Sync{ir::SyncScope::cluster}});
       pending = {};
@@ -267,6 +267,17 @@ class SyncPlacer {
       pending.sync(team_, need);
     }
     pending.add(team_, own);
+  }
+
+  static bool waits_for_copies(const Stmt& stmt) {
+    const auto* sync = std::get_if<ir::Sync>(&stmt.v);
+    return sync != nullptr && sync->scope == ir::SyncScope::copies;
+  }
+
+  // Copies write over elements from where they begin: a sync in front of them keeps readers apart, none in front of the
+  // wait is needed.
+  Need need_before(const Stmt& stmt, const Touched& before, const Touched& now) const {
+    return waits_for_copies(stmt) ? Need::none : need_between(team_, before, now);
   }
 
   // Whether a loop needs no sync inside. Then one in front of it is enough.
@@ -317,7 +328,11 @@ class SyncPlacer {
     } else if (const auto* copy = std::get_if<ir::CopyAsync>(&stmt.v)) {
       std::vector<IndexExpr> index = copy->dst_index;
       index.back() += IndexExpr::symbol(ir::kLane);
-      access(copy->dst, index, {}, static_cast<int>(copy->extents[0].value()), own.written);
+      const auto width = static_cast<int>(copy->extents[0].value());
+      access(copy->dst, index, {}, width, own.written);
+      access(copy->dst, index, {}, width, copied_);
+    } else if (waits_for_copies(stmt)) {
+      for (const auto& [place, elements] : copied_) own.written[place].add(team_, elements);
     } else if (const auto* mma = std::get_if<ir::Mma>(&stmt.v)) {
       const IndexExpr term = IndexExpr::symbol(ir::kLane);
       for (int64_t i : {0, 1}) {
@@ -334,7 +349,7 @@ class SyncPlacer {
       for (const Stmt& inner : body) {
         Touched next;
         touch(inner, next);
-        if (need_between(team_, inside, next) != Need::none && problem.empty()) {
+        if (need_before(inner, inside, next) != Need::none && problem.empty()) {
           problem = "cannot lower '" + print_stmt(kernel_, stmt) + "': '" + print_stmt(kernel_, inner) +
                     "' needs a barrier where not all threads of the block come";
         }
@@ -458,6 +473,7 @@ class SyncPlacer {
   std::vector<LoopHead> loops_;        // around the statement, in the block
   std::vector<ir::Guard> conditions_;  // of the ifs that not all threads take, around the statement
   std::map<Key, std::pair<IndexExpr, Elements>> accesses_;
+  Accesses copied_;  // by asynchronous copies so far: a wait may be the one that they land at
 };
 
 }  // namespace
