@@ -23,6 +23,7 @@ include(deps/llvm)
 include(deps/onnx)
 include(deps/dnnl)
 include(deps/sodium)
+include(deps/hiredis)
 include(deps/cuda)
 include(deps/cudnn_frontend)
 

@@ -37,7 +37,8 @@ function(fusec_shared name output)
 endfunction()
 
 set(_runtime_deps SQLite::SQLite3 Threads::Threads ${CMAKE_DL_LIBS}
-  $<TARGET_NAME_IF_EXISTS:fusec_deps::dnnl> $<TARGET_NAME_IF_EXISTS:fusec_deps::sodium>)
+  $<TARGET_NAME_IF_EXISTS:fusec_deps::dnnl> $<TARGET_NAME_IF_EXISTS:fusec_deps::sodium>
+  $<TARGET_NAME_IF_EXISTS:fusec_deps::hiredis>)
 fusec_shared(libfusec-runtime runtime
   FOLDERS fusec_ir fusec_artifact fusec_runtime
   FEATURES cxx_std_20

@@ -37,5 +37,5 @@ endfunction()
 
 function(fusec_summary)
   message(STATUS "fusec ${PROJECT_VERSION} ${CMAKE_BUILD_TYPE}: llvm ${FUSEC_WITH_LLVM}, onnx ${FUSEC_WITH_ONNX}, "
-    "oneDNN ${FUSEC_HAVE_DNNL}, sodium ${FUSEC_HAVE_SODIUM}, cuda ${FUSEC_HAVE_CUDA}, PTX compiler ${FUSEC_HAVE_PTX_COMPILER}, sanitizers '${FUSEC_SANITIZE}', linker '${FUSEC_LLD}'")
+    "oneDNN ${FUSEC_HAVE_DNNL}, sodium ${FUSEC_HAVE_SODIUM}, hiredis ${FUSEC_HAVE_HIREDIS}, cuda ${FUSEC_HAVE_CUDA}, PTX compiler ${FUSEC_HAVE_PTX_COMPILER}, sanitizers '${FUSEC_SANITIZE}', linker '${FUSEC_LLD}'")
 endfunction()

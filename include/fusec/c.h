@@ -360,9 +360,8 @@ FUSEC_C_API void fusec_engine_free(fusec_engine* engine);
 FUSEC_C_API fusec_error* fusec_engine_io_json(const fusec_engine* engine, char** out);
 
 /* What compiling took and made: {"compile_ms": 0.0, "stages": [{"stage": "optimize", "ms": 0.0}, ...],
- * "distinct_kernels": 0, "compiled_kernels": 0, "cached_kernels": 0, "code_bytes": 0, "constant_bytes": 0, "notes":
- * [...],
- * ...} */
+ * "distinct_kernels": 0, "compiled_kernels": 0, "cached_kernels": 0, "shared_kernels": 0, "server_kernels": 0,
+ * "code_bytes": 0, "constant_bytes": 0, "notes": [...], ...} */
 FUSEC_C_API fusec_error* fusec_engine_stats_json(const fusec_engine* engine, char** out);
 
 /* The numbers of inputs and outputs. Either pointer may be NULL. */

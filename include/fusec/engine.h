@@ -45,6 +45,8 @@ struct FUSEC_API EngineStats {
   int64_t compiled_kernels = 0;     // by this Engine or by a compile it waited for
   std::vector<KernelTime> kernels;  // of each of these, the longest first
   int64_t cached_kernels = 0;       // from the kernel cache, another Engine of this process or a package
+  int64_t shared_kernels = 0;       // of these, from the shared cache folder
+  int64_t server_kernels = 0;       // of these, from the cache server
   int64_t damaged_entries = 0;      // of the kernel cache, met by this compile and made anew
   int64_t code_bytes = 0, constant_bytes = 0;
   std::vector<std::string> notes;  // why edges were not fused, and the like

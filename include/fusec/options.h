@@ -48,6 +48,11 @@ struct FUSEC_API Options {
   // A folder laid out as cache_dir, of kernels and measured times that many machines read: looked at after cache_dir,
   // and never written. Default: $FUSEC_SHARED_CACHE_DIR; empty: none.
   std::optional<std::string> shared_cache_dir;
+  // A Redis server that machines share kernels and measured times through, looked at after both folders:
+  // "redis://host:6379/0?expire=30d" or "unix:///path/of.sock". What it has is copied into cache_dir, and what is made
+  // here is sent to it. It needs $FUSEC_CACHE_SECRET, which all of them have in common. Default: $FUSEC_CACHE_SERVER;
+  // empty: none. Where it cannot be used, one warning says why, and the folders go on.
+  std::optional<std::string> cache_server;
   int64_t cache_limit =
       int64_t{2} << 30;  // bytes that the kernel cache keeps, those used longest ago go first; 0: no bound
   std::vector<std::string> disabled_passes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements the kernel cache on top of Folder: loads and stores artifacts by key in the emit stage, reads a shared
-// folder for what is absent, bounds the size of the cache, and removes temporary files of writers that died. A write
-// error turns off storing for the rest of the compile.
+// folder and asks a server for what is absent, bounds the size of the cache, and removes temporary files of writers
+// that died. A write error turns off storing for the rest of the compile.
 
 #include "runtime/cache/artifact.h"
 
@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
+
+#include "runtime/cache/server.h"
 
 namespace fusec::runtime {
 namespace {
@@ -48,6 +50,10 @@ const char* non_empty(const char* name) {
   return value != nullptr && *value != '\0' ? value : nullptr;
 }
 
+std::string server_name(const std::string& target, const std::string& key) {
+  return CacheServer::name("kernel", kEntryVersion, target, key);
+}
+
 // nullopt, without a warning: no such folder is named, or it has no kernels.
 std::optional<Folder> open_shared(const Options& options, const Warn& warn) {
   const std::string root = shared_cache_root(options);
@@ -81,6 +87,13 @@ std::string shared_cache_root(const Options& options) {
   return dir != nullptr ? dir : "";
 }
 
+std::string cache_server_address(const Options& options) {
+  if (!options.use_cache) return {};
+  if (options.cache_server) return *options.cache_server;
+  const char* const address = non_empty("FUSEC_CACHE_SERVER");
+  return address != nullptr ? address : "";
+}
+
 Warn make_warn(const Options& options) {
   if (options.on_warning) return options.on_warning;
   if (options.on_log) return [log = options.on_log](const std::string& text) { log(Severity::warning, text); };
@@ -91,12 +104,13 @@ void log(const Options& options, Severity severity, const std::function<std::str
   if (options.on_log) options.on_log(severity, text());
 }
 
-std::unique_ptr<KernelCache> KernelCache::open(const Options& options, const Warn& warn) {
+std::unique_ptr<KernelCache> KernelCache::open(const Options& options, const std::string& target, const Warn& warn) {
   if (!options.use_cache) return nullptr;
   std::optional<Folder> shared = open_shared(options, warn);
+  std::shared_ptr<CacheServer> server = CacheServer::find(options, make_warn(options));
   Result<std::unique_ptr<KernelCache>> opened = open_root(cache_root(options), make_warn(options), options.cache_limit);
   if (!opened.ok()) warn("running without the kernel cache: " + opened.status().message());
-  if (!opened.ok() && !shared) return nullptr;
+  if (!opened.ok() && !shared && !server) return nullptr;
   std::unique_ptr<KernelCache> cache;
   if (opened.ok()) {
     cache = std::move(opened).value();
@@ -105,6 +119,8 @@ std::unique_ptr<KernelCache> KernelCache::open(const Options& options, const War
     cache->read_only_ = true;
   }
   cache->shared_ = std::move(shared);
+  cache->server_ = std::move(server);
+  cache->target_ = target;
   return cache;
 }
 
@@ -125,38 +141,61 @@ void KernelCache::warn_once(const std::string& name, Told& told, const Status& s
 }
 
 std::optional<codegen::Artifact> KernelCache::load(const std::string& key) {
-  std::optional<codegen::Artifact> artifact = load_from(version_, kOwn, told_, key);
-  if (artifact) {
+  Found own = load_from(version_, kOwn, told_, key);
+  if (own.artifact) {
     const auto [folder_name, name] = split(entry_path(key));
     if (const Result<Folder> folder = version_.open_below(folder_name, false); folder.ok())
       folder->touch(name, kTouchAge);
-  } else if (shared_) {
-    artifact = load_from(*shared_, kShared, told_of_shared_, key);
+    return std::move(own.artifact);
   }
-  return artifact;
+  if (shared_) {
+    Found shared = load_from(*shared_, kShared, told_of_shared_, key);
+    shared_hits_ += shared.artifact.has_value();
+    if (shared.artifact && own.damaged) store_own(*shared.artifact);
+    if (shared.artifact) return std::move(shared.artifact);
+  }
+  return server_ ? load_from_server(key) : std::nullopt;
 }
 
-std::optional<codegen::Artifact> KernelCache::load_from(const Folder& version, const std::string& cache, Told& told,
-                                                        const std::string& key) {
+KernelCache::Found KernelCache::load_from(const Folder& version, const std::string& cache, Told& told,
+                                          const std::string& key) {
   const auto [folder_name, name] = split(entry_path(key));
   const Result<Folder> folder = version.open_below(folder_name, false);
-  if (!folder.ok()) return std::nullopt;
+  if (!folder.ok()) return {};
   Result<std::optional<std::vector<uint8_t>>> bytes = folder->read(name);
   if (!bytes.ok()) warn_once(cache, told, bytes.status());
-  if (!bytes.ok() || !*bytes) return std::nullopt;
+  if (!bytes.ok() || !*bytes) return {};
   std::optional<codegen::Artifact> artifact = decode_entry(**bytes);
-  if (artifact && artifact->key == key) return artifact;
-  if (is_of_another_version(**bytes)) return std::nullopt;
+  if (artifact && artifact->key == key) return {std::move(artifact)};
+  if (is_of_another_version(**bytes)) return {};
   ++damaged_;
   if (!told.damage.exchange(true)) {
     warn_(
         "the entry '" + folder_name + "/" + name + "' of the " + cache +
         (cache == kOwn ? " is damaged and made anew (fusec cache verify lists all such)" : " is damaged and left out"));
   }
-  return std::nullopt;
+  return {std::nullopt, true};
+}
+
+std::optional<codegen::Artifact> KernelCache::load_from_server(const std::string& key) {
+  const std::optional<std::vector<uint8_t>> bytes = server_->get(server_name(target_, key), warn_);
+  if (!bytes) return std::nullopt;
+  std::optional<codegen::Artifact> artifact = decode_entry(*bytes);
+  if (!artifact || artifact->key != key) {
+    server_->note_damage(warn_);
+    return std::nullopt;
+  }
+  ++server_hits_;
+  store_own(*artifact);
+  return artifact;
 }
 
 void KernelCache::store(const codegen::Artifact& artifact) {
+  store_own(artifact);
+  if (server_) server_->put(server_name(target_, artifact.key), encode_entry(artifact), warn_);
+}
+
+void KernelCache::store_own(const codegen::Artifact& artifact) {
   if (read_only_) return;
   const auto [folder_name, name] = split(entry_path(artifact.key));
   const Result<Folder> folder = version_.open_below(folder_name, true);

@@ -4,7 +4,8 @@
 // storing an entry removes those used longest ago, and what killed writers left, from its folder and those that share a
 // part of the bound with it.
 // What it lacks may lie in a second folder of the same layout, the shared one, which is only read: it may be root's,
-// lie on another machine and be read by many users.
+// lie on another machine and be read by many users. What both lack may be on a cache server (runtime/cache/server.h):
+// what comes from there is stored here, and what is stored here is sent there.
 #pragma once
 
 #include <atomic>
@@ -32,18 +33,25 @@ using Warn = std::function<void(const std::string&)>;
 std::string cache_root(const Options& options);
 // Options::shared_cache_dir, else $FUSEC_SHARED_CACHE_DIR; empty: neither is set, or Options::use_cache is false.
 std::string shared_cache_root(const Options& options);
+// Options::cache_server, else $FUSEC_CACHE_SERVER; empty: neither is set, or Options::use_cache is false.
+std::string cache_server_address(const Options& options);
 // Options::on_warning, else Options::on_log, else one line on stderr.
 Warn make_warn(const Options& options);
 // Gives text() to Options::on_log; without one, the text is not even made. Not for warnings.
 void log(const Options& options, Severity severity, const std::function<std::string()>& text);
 
+class CacheServer;
+
 class KernelCache {
  public:
-  // Null when Options::use_cache is false, or when neither the root nor the shared folder can be used.
+  // Null when Options::use_cache is false, or when none of the root, the shared folder and the server can be used.
   // Which of them cannot be trusted, made or opened is told to `warn`.
-  // With the shared folder alone, nothing is stored.
-  static std::unique_ptr<KernelCache> open(const Options& options) { return open(options, make_warn(options)); }
-  static std::unique_ptr<KernelCache> open(const Options& options, const Warn& warn);
+  // Without the root, nothing is stored here.
+  // target: what the kernels are for, as names on the server show it.
+  static std::unique_ptr<KernelCache> open(const Options& options, const std::string& target = "any") {
+    return open(options, target, make_warn(options));
+  }
+  static std::unique_ptr<KernelCache> open(const Options& options, const std::string& target, const Warn& warn);
   // As open, but says why not: for tools that manage the cache. limit: bytes, Options::cache_limit; 0: no bound.
   static Result<std::unique_ptr<KernelCache>> open_root(const std::string& root, Warn warn, int64_t limit = 0);
 
@@ -53,10 +61,14 @@ class KernelCache {
   ~KernelCache();
 
   // Thread-safe. nullopt: absent or damaged. A damaged entry is counted, and the first one is warned of.
-  // Reads the shared folder for what is absent or damaged in the cache's own.
+  // Reads the shared folder, then the server, for what is absent or damaged in the cache's own folder. A damaged entry
+  // is replaced by what they have.
   std::optional<codegen::Artifact> load(const std::string& key);
   void store(const codegen::Artifact& artifact);
-  int64_t damaged() const { return damaged_; }  // entries that load found so, in either folder
+  void store_own(const codegen::Artifact& artifact);  // not on the server
+  int64_t damaged() const { return damaged_; }        // entries that load found so, in either folder
+  int64_t shared_hits() const { return shared_hits_; }
+  int64_t server_hits() const { return server_hits_; }
 
   struct Entry {
     std::string path;  // below <root>/v1
@@ -82,8 +94,12 @@ class KernelCache {
   struct Told {
     std::atomic<bool> fault{false}, damage{false};
   };
-  std::optional<codegen::Artifact> load_from(const Folder& version, const std::string& name, Told& told,
-                                             const std::string& key);
+  struct Found {
+    std::optional<codegen::Artifact> artifact;
+    bool damaged = false;
+  };
+  Found load_from(const Folder& version, const std::string& name, Told& told, const std::string& key);
+  std::optional<codegen::Artifact> load_from_server(const std::string& key);
   void warn_once(const std::string& name, Told& told, const Status& status);
   void keep_bound(const std::string& stored) const;
   // Adds the entries of one folder, and removes the temporary files there of at least this age. The number of those.
@@ -97,7 +113,9 @@ class KernelCache {
   std::mutex mutex_;
   std::string last_folder_;       // that was stored in, under mutex_
   std::optional<Folder> shared_;  // to be read
-  std::atomic<int64_t> damaged_{0};
+  std::shared_ptr<CacheServer> server_;
+  std::string target_;
+  std::atomic<int64_t> damaged_{0}, shared_hits_{0}, server_hits_{0};
   Told told_, told_of_shared_;
   std::atomic<bool> read_only_{false};
 };

@@ -246,6 +246,16 @@ Status TuningDatabase::put(const TuningRow& row) {
   return impl_->db.fault("cannot write to the tuning database");
 }
 
+Status TuningDatabase::put(const std::vector<TuningRow>& rows) {
+  FUSEC_TRY(impl_->db.run("BEGIN IMMEDIATE"));
+  const Status status = [&]() -> Status {
+    for (const TuningRow& row : rows) FUSEC_TRY(put(row));
+    return impl_->db.run("COMMIT");
+  }();
+  if (!status.ok()) (void)impl_->db.run("ROLLBACK");
+  return status;
+}
+
 Status TuningDatabase::remove(const std::vector<TuningRow>& rows) {
   FUSEC_TRY(impl_->db.run("BEGIN IMMEDIATE"));
   const Status status = [&]() -> Status {

@@ -73,6 +73,8 @@ class TuningDatabase {
   Result<std::vector<TuningRow>> rows(const std::string& scope, int64_t* skipped = nullptr) const;
   // Adds or replaces, on disk when it answers: a killed process loses the row it was about to put.
   Status put(const TuningRow& row);
+  // The same for many: all or none.
+  Status put(const std::vector<TuningRow>& rows);
   // Takes the rows with the keys (scope, call, library, algorithm) of these out: all or none.
   Status remove(const std::vector<TuningRow>& rows);
   // Figures of one device, or of all for an empty one. Rows that are not sound are left out.

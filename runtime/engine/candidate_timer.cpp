@@ -19,7 +19,10 @@ namespace {
 class InProcessTimer final : public CandidateTimer {
  public:
   InProcessTimer(const Options& options, const Machine& machine, int64_t flush_bytes)
-      : options_(options), machine_(machine), flush_bytes_(flush_bytes), cache_(KernelCache::open(options)) {}
+      : options_(options),
+        machine_(machine),
+        flush_bytes_(flush_bytes),
+        cache_(KernelCache::open(options, machine.target.name)) {}
 
   Status begin(const ir::Program& work) override {
     made_.clear();

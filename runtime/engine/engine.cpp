@@ -89,7 +89,7 @@ Result<runtime::Artifacts> emit_kernels(const ir::Program& program, const std::v
                                         const ir::Deadline& deadline) {
   if (codegen::evaluates_kernels(target) && !ids.empty())
     runtime::make_warn(options)("this build has no LLVM: kernels are evaluated, which is slow");
-  const std::unique_ptr<runtime::KernelCache> cache = runtime::KernelCache::open(options);
+  const std::unique_ptr<runtime::KernelCache> cache = runtime::KernelCache::open(options, target.name);
   return runtime::obtain_kernels(program, ids, target, options.codegen, cache.get(), options.use_cache,
                                  compile_threads(options), runtime::make_warn(options), counts, deadline);
 }
@@ -198,6 +198,8 @@ Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options&
   stats.compiled_kernels = counts.compiled;
   stats.kernels = std::move(counts.times);
   stats.cached_kernels = counts.cached;
+  stats.shared_kernels = counts.shared;
+  stats.server_kernels = counts.server;
   stats.damaged_entries = counts.damaged;
   return parts;
 }

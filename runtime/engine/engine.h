@@ -78,7 +78,7 @@ std::optional<Artifacts> find_kernels(const ir::Program& program, const std::vec
                                       const Target& target, Codegen codegen, KernelCache* cache);
 
 struct KernelCounts {
-  int64_t distinct = 0, compiled = 0, cached = 0, damaged = 0;
+  int64_t distinct = 0, compiled = 0, cached = 0, damaged = 0, shared = 0, server = 0;
   std::vector<KernelTime> times;  // of those compiled, the longest first
 };
 

@@ -160,7 +160,11 @@ Result<Artifacts> obtain_kernels(const ir::Program& program, const std::vector<i
       return obtain(program.kernels[ids[at]], source);
     });
   });
-  if (cache != nullptr) counts.damaged = cache->damaged();
+  if (cache != nullptr) {
+    counts.damaged = cache->damaged();
+    counts.shared = cache->shared_hits();
+    counts.server = cache->server_hits();
+  }
   Artifacts artifacts;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (!results[i].ok()) return results[i].status();

@@ -188,7 +188,7 @@ std::vector<KernelWork> list_kernel_work(const ir::Program& program, const Bindi
 }
 
 void compile_candidates(ir::Program program, const Options& options, const Target& target) {
-  const std::unique_ptr<KernelCache> cache = KernelCache::open(options);
+  const std::unique_ptr<KernelCache> cache = KernelCache::open(options, target.name);
   if (!cache) return;
   Options machine = options;
   machine.threads = 0;  // compiling is not bound by the threads of a run
@@ -232,9 +232,9 @@ compiler::TuningData to_tuning_data(const std::vector<TuningRow>& rows) {
 
 compiler::TuningData read_kernel_times(const Options& options, const Machine& machine) {
   if (strategy_of(options) != Strategy::cached && strategy_of(options) != Strategy::profile) return {};
-  Options silent = options;  // faults of the database are told by whoever reads the times of library calls
-  silent.on_warning = [](const std::string&) {};
-  Tuning tuning(silent, machine.target, [&] { return kernel_scope(options, machine); });
+  // Faults of the database are told by whoever reads the times of library calls.
+  Tuning tuning(
+      options, machine.target, [&] { return kernel_scope(options, machine); }, true);
   return to_tuning_data(tuning.all_rows());
 }
 

@@ -28,7 +28,9 @@ class Specialization {
   Result<std::shared_ptr<const LoadedProgram>> make(const std::shared_ptr<const LoadedProgram>& generic,
                                                     const Bindings& values, Effort effort,
                                                     const std::atomic<bool>& cancelled) const {
-    const std::unique_ptr<KernelCache> cache = KernelCache::open(source_.options);
+    Options options = source_.options;
+    if (effort == Effort::cached) options.cache_server = "";  // a run waits for the answer
+    const std::unique_ptr<KernelCache> cache = KernelCache::open(options, source_.target.name);
     const std::string note = note_key(*generic, values);
     if (effort == Effort::cached && !(cache && cache->load(note))) return std::shared_ptr<const LoadedProgram>();
     const ir::Deadline deadline(source_.options.compile_seconds, &cancelled);
@@ -92,7 +94,7 @@ class Specialization {
   static void store_note(KernelCache& cache, const std::string& key) {
     codegen::Artifact note;
     note.key = key;
-    cache.store(note);
+    cache.store_own(note);
   }
 
   const SpecializeSource source_;

@@ -16,7 +16,7 @@
 
 namespace fusec::runtime {
 
-// Calls one stage, notes its time, and says in an error which stage it was.
+// Calls one stage, notes its time, and says in an error which stage it was, where that does not say so itself.
 template <class F>
 auto timed_stage(std::vector<StageTime>& times, const char* stage, const F& f) -> decltype(f()) {
   using Clock = std::chrono::steady_clock;
@@ -30,7 +30,9 @@ auto timed_stage(std::vector<StageTime>& times, const char* stage, const F& f) -
       return result.status();
     }
   }();
-  if (!status.ok()) return Status(status).with_note(std::string("in stage ") + stage);
+  const std::string note = std::string("in stage ") + stage;
+  const bool is_named = status.message().find(note) != std::string::npos;
+  if (!status.ok() && !is_named) return Status(status).with_note(note);
   return result;
 }
 

@@ -14,6 +14,7 @@
 
 #include "fusec/device.h"
 #include "ir/support/check.h"
+#include "runtime/cache/server_address.h"
 
 namespace fusec {
 namespace {
@@ -110,6 +111,17 @@ Status set_dump(Options& options, const GivenOption& given) {
   return {};
 }
 
+// The value is left out of errors, because it may hold a password.
+Status set_cache_server(Options& options, const GivenOption& given) {
+  if (!given.value.empty()) {
+    const Result<runtime::ServerAddress> address = runtime::parse_server_address(given.value);
+    if (!address.ok())
+      return Status(StatusCode::invalid_argument, fmt::format("{}: {}", given.name, address.status().message()));
+  }
+  options.cache_server = given.value;
+  return {};
+}
+
 Status set_cache_limit(Options& options, const GivenOption& given) {
   FUSEC_ASSIGN(options.cache_limit, runtime::parse_size(given.value, given.name));
   return {};
@@ -170,6 +182,10 @@ const OptionRow kRows[] = {
     {{"shared-cache-dir", "a folder", "",
       "of kernels and measured times that is read after the cache and never written; default: $FUSEC_SHARED_CACHE_DIR"},
      [](Options& o, const GivenOption& g) { return o.shared_cache_dir = g.value, Status(); }},
+    {{"cache-server", "redis://HOST:PORT/DB or unix:///PATH, with ?expire=30d&largest=16M&retry=30s", "",
+      "a Redis server that kernels and measured times are shared through, after both folders; default: "
+      "$FUSEC_CACHE_SERVER"},
+     set_cache_server},
     {{"cache-limit", "a size such as 500M or 1G", "2G",
       "bytes that the kernel cache keeps, such as 500M; those used longest ago go first (default 2G; 0: no bound)"},
      set_cache_limit},

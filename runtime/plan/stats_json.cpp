@@ -28,7 +28,8 @@ std::string to_json(const EngineStats& stats) {
   for (const KernelTime& time : stats.kernels) {
     json.open('{').member("kernel", time.kernel).member("ms", time.ms).close('}');
   }
-  json.close(']').member("cached_kernels", stats.cached_kernels).member("damaged_entries", stats.damaged_entries);
+  json.close(']').member("cached_kernels", stats.cached_kernels).member("shared_kernels", stats.shared_kernels);
+  json.member("server_kernels", stats.server_kernels).member("damaged_entries", stats.damaged_entries);
   json.member("code_bytes", stats.code_bytes).member("constant_bytes", stats.constant_bytes);
   return json.member("notes", stats.notes).close('}').text();
 }

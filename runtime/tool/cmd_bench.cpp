@@ -166,6 +166,8 @@ void print_json(const Engine& engine, const StartUp& start, const std::vector<Be
                    {"device_ms", start.device_ms},
                    {"compiled_kernels", stats.compiled_kernels},
                    {"cached_kernels", stats.cached_kernels},
+                   {"shared_kernels", stats.shared_kernels},
+                   {"server_kernels", stats.server_kernels},
                    {"damaged_entries", stats.damaged_entries},
                    {"distinct_kernels", stats.distinct_kernels}});
   Json stages = Json::object();

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "runtime/cache/artifact.h"
+#include "runtime/cache/server.h"
 #include "runtime/options/keys.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/common.h"
@@ -13,7 +14,7 @@ namespace fusec::tool {
 namespace {
 
 struct CacheFlags {
-  std::string action, cache_dir, max_size;
+  std::string action, cache_dir, cache_server, max_size;
   bool json = false;
 };
 
@@ -31,14 +32,34 @@ void show_list(const runtime::KernelCache& cache, bool json) {
   }
 }
 
-void show_stats(const runtime::KernelCache& cache, const std::string& root, bool json) {
+// null: no server is named, or it cannot be used, which is a warning.
+Json server_json(const Options& options) {
+  const auto server = runtime::CacheServer::find(options, runtime::make_warn(options));
+  if (!server) return {};
+  const runtime::CacheServer::State state = server->state();
+  return {{"address", server->address().shown()},
+          {"answers", state.fault.empty()},
+          {"fault", state.fault},
+          {"keys", state.keys}};
+}
+
+void show_stats(const runtime::KernelCache& cache, const std::string& root, const Options& options, bool json) {
   const runtime::KernelCache::Stats stats = cache.stats();
+  const Json server = server_json(options);
   if (json) {
-    print(Json{{"path", root}, {"entries", stats.entries}, {"bytes", stats.bytes}, {"left_over", stats.left_over}});
-  } else {
-    print_text(fmt::format("{}: {} entries, {}, {} left over by writers that died", root, stats.entries,
-                           bytes_text(stats.bytes), stats.left_over));
+    print(Json{{"path", root},
+               {"entries", stats.entries},
+               {"bytes", stats.bytes},
+               {"left_over", stats.left_over},
+               {"server", server}});
+    return;
   }
+  print_text(fmt::format("{}: {} entries, {}, {} left over by writers that died", root, stats.entries,
+                         bytes_text(stats.bytes), stats.left_over));
+  if (server.is_null()) return;
+  const std::string address = server["address"], fault = server["fault"];
+  print_text(fault.empty() ? fmt::format("{}: {} keys", address, server["keys"].get<int64_t>())
+                           : fmt::format("{}: {}", address, fault));
 }
 
 bool show_damaged(const runtime::KernelCache& cache, bool json) {
@@ -63,6 +84,7 @@ void show_removed(int64_t count, bool json) {
 Result<bool> cache(const CacheFlags& flags) {
   Options options;
   if (!flags.cache_dir.empty()) options.cache_dir = flags.cache_dir;
+  if (!flags.cache_server.empty()) FUSEC_TRY(runtime::set_option(options, "cache-server", flags.cache_server, "--"));
   const std::string root = runtime::cache_root(options);
   if (root.empty()) {
     return Status(StatusCode::invalid_argument, "there is no cache folder: HOME is not set; give --cache-dir DIR");
@@ -71,7 +93,7 @@ Result<bool> cache(const CacheFlags& flags) {
   if (flags.action == "ls") {
     show_list(*opened, flags.json);
   } else if (flags.action == "stats") {
-    show_stats(*opened, root, flags.json);
+    show_stats(*opened, root, options, flags.json);
   } else if (flags.action == "verify") {
     return show_damaged(*opened, flags.json);
   } else if (flags.action == "clear") {
@@ -103,6 +125,8 @@ Command cache_command() {
             f.argument("action", flags->action, "ls, stats, verify, gc or clear");
             f.option("--cache-dir", flags->cache_dir,
                      "default: $FUSEC_CACHE_DIR, $XDG_CACHE_HOME/fusec, ~/.cache/fusec");
+            f.option("--cache-server", flags->cache_server,
+                     "of stats: a server that is asked whether it answers; default: $FUSEC_CACHE_SERVER");
             f.option("--max-size", flags->max_size, "of gc: bytes to keep, such as 500M or 1G");
             f.flag("--json", flags->json, "machine-readable result");
           },

@@ -55,6 +55,8 @@ Json make_json(const Engine& engine, const Loaded& loaded, const std::string& ca
           {"distinct_kernels", stats.distinct_kernels},
           {"compiled_kernels", stats.compiled_kernels},
           {"cached_kernels", stats.cached_kernels},
+          {"shared_kernels", stats.shared_kernels},
+          {"server_kernels", stats.server_kernels},
           {"damaged_entries", stats.damaged_entries},
           {"code_bytes", stats.code_bytes},
           {"cache", cache},

@@ -13,6 +13,7 @@
 #include "fusec/graph_builder.h"
 #include "fusec/session.h"
 #include "runtime/cache/artifact.h"
+#include "runtime/cache/server.h"
 #include "runtime/device/device.h"
 #include "runtime/device/host/detect.h"
 #include "runtime/device/machine_model.h"
@@ -65,6 +66,17 @@ Finding cache_finding(const Options& options) {
 Finding shared_cache_finding(const std::string& root) {
   const Result<runtime::Folder> folder = runtime::Folder::open_to_read(root);
   return {"shared cache", folder.ok() ? root : folder.status().str(), folder.ok()};
+}
+
+// A server that cannot be used is a problem here; elsewhere it is a warning.
+Finding cache_server_finding(const Options& options) {
+  std::string fault;
+  const auto server = runtime::CacheServer::find(options, [&](const std::string& text) { fault = text; });
+  if (!server) return {"cache server", fault, false};
+  const runtime::CacheServer::State state = server->state();
+  const std::string name = server->address().shown();
+  if (!state.fault.empty()) return {"cache server", name + ": " + state.fault, false};
+  return {"cache server", fmt::format("{}, {} keys", name, state.keys), true};
 }
 
 // y = relu(x) of a few numbers, compiled now and run.
@@ -193,6 +205,7 @@ Result<bool> doctor(const DoctorFlags& flags) {
   };
   if (const std::string root = runtime::shared_cache_root(options); !root.empty())
     findings.push_back(shared_cache_finding(root));
+  if (!runtime::cache_server_address(options).empty()) findings.push_back(cache_server_finding(options));
   for (Finding& finding : gpu_findings(options)) findings.push_back(std::move(finding));
   FUSEC_ASSIGN(Finding copy, copy_finding(target));
   findings.push_back(std::move(copy));

@@ -151,8 +151,12 @@ Json make_json(const runtime::ModelCheck& check, const Symbols& symbols) {
           {"tried", check.tried}, {"refused", check.refused},       {"seconds", check.seconds}};
 }
 
-void print_json(const Engine& engine, const std::vector<TunedShapes>& all, int64_t merged,
-                const std::string& database) {
+Json make_json(const runtime::Tuning::Sources& sources) {
+  return {{"own", sources.own}, {"shared", sources.shared}, {"server", sources.server}};
+}
+
+void print_json(const Engine& engine, const std::vector<TunedShapes>& all, int64_t merged, const std::string& database,
+                runtime::Tuning& tuning, KernelTuning& kernel_tuning) {
   const Summed sum = sum_reports(all, &TunedShapes::report), kernels = sum_reports(all, &TunedShapes::kernels);
   Json json = {{"device", to_string(engine.device())},
                {"database", database},
@@ -166,19 +170,16 @@ void print_json(const Engine& engine, const std::vector<TunedShapes>& all, int64
                {"heuristic_us", sum.heuristic_us},
                {"tuned_us", sum.tuned_us},
                {"spread", sum.spread},
+               {"rows", make_json(tuning.sources())},
                {"scope", engine.state()->tuning().scope()}};
   json["model"] = Json::array();
   for (const TunedShapes& one : all) json["model"].push_back(make_json(one.check, one.symbols));
   json["layers"] = make_json(all, &TunedShapes::report);
-  json["kernels"] = {{"measured", kernels.measured},
-                     {"reused", kernels.reused},
-                     {"failed", kernels.failed},
-                     {"seconds", kernels.seconds},
-                     {"finished", kernels.finished},
-                     {"first_us", kernels.heuristic_us},
-                     {"tuned_us", kernels.tuned_us},
-                     {"mean_ratio", kernels.mean()},
-                     {"variants", make_json(all, &TunedShapes::kernels)}};
+  json["kernels"] = {{"measured", kernels.measured},     {"reused", kernels.reused},
+                     {"failed", kernels.failed},         {"seconds", kernels.seconds},
+                     {"finished", kernels.finished},     {"rows", make_json(kernel_tuning.tuning->sources())},
+                     {"first_us", kernels.heuristic_us}, {"tuned_us", kernels.tuned_us},
+                     {"mean_ratio", kernels.mean()},     {"variants", make_json(all, &TunedShapes::kernels)}};
   print(json);
 }
 
@@ -396,7 +397,7 @@ Result<bool> tune(const TuneFlags& flags) {
     all.push_back(std::move(one));
   }
   if (flags.json) {
-    print_json(engine, all, merged, database);
+    print_json(engine, all, merged, database, tuning, *kernels);
   } else {
     print_report(engine, all, merged, database);
   }

@@ -145,6 +145,7 @@ void declare_common(Flags& flags, ModelFlags& to, unsigned groups) {
   if (groups & kCaches) {
     declare(flags, "cache-dir", to.cache_dir);
     declare(flags, "shared-cache-dir", to.shared_cache_dir);
+    declare(flags, "cache-server", to.cache_server);
     declare(flags, "cache-limit", to.cache_limit);
     declare(flags, "no-cache", to.no_cache);
   }
@@ -208,6 +209,7 @@ Result<Options> parse_options(const ModelFlags& flags) {
   FUSEC_TRY(set_flag(options, "threads", std::to_string(flags.threads)));
   FUSEC_TRY(set_text(options, "cache-dir", flags.cache_dir));
   FUSEC_TRY(set_text(options, "shared-cache-dir", flags.shared_cache_dir));
+  FUSEC_TRY(set_text(options, "cache-server", flags.cache_server));
   options.use_cache = !flags.no_cache;
   FUSEC_TRY(set_text(options, "cache-limit", flags.cache_limit));
   options.use_library = !flags.no_library;

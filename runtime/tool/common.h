@@ -22,7 +22,7 @@ namespace fusec::tool {
 struct ModelFlags {
   std::string model;
   std::string device, codegen = "auto", specialize = "off";
-  std::string precision = "f32", numerics = "precise", cache_dir, shared_cache_dir, dump;
+  std::string precision = "f32", numerics = "precise", cache_dir, shared_cache_dir, cache_server, dump;
   std::vector<std::string> shapes, inputs, disabled_passes, replaceable_weights, targets, external_roots;
   std::vector<std::string> fixes, ranges, constants;  // of import
   std::optional<uint64_t> random_weights;
@@ -40,7 +40,7 @@ enum FlagGroup : unsigned {
   kWeights = 1,     // --random-weights, --external-root, --fix, --range, --constant: of import
   kShapes = 2,      // --shape, --input
   kCompiles = 4,    // --device, --target, --threads, --numerics and what else decides on code
-  kCaches = 8,      // --cache-dir, --shared-cache-dir, --cache-limit, --no-cache
+  kCaches = 8,      // --cache-dir, --shared-cache-dir, --cache-server, --cache-limit, --no-cache
   kLibraries = 16,  // --tf32, --workspace-limit, --tuning-db: of library calls that are made
   kRuns = 32,       // --no-cuda-graph, --strategy, --tune
   kVerbose = 64,    // -v

@@ -10,6 +10,10 @@
 #include <limits>
 #include <utility>
 
+#include "ir/support/hash.h"
+#include "runtime/cache/row_bytes.h"
+#include "runtime/cache/server.h"
+
 namespace fusec::runtime {
 
 namespace {
@@ -28,6 +32,10 @@ const TuningRow* fastest_alone(const std::vector<TuningRow>& rows) {
     if (is_worthwhile(row, by_default) && (best == nullptr || row.median_us < best->median_us)) best = &row;
   }
   return best;
+}
+
+std::string table_name(const Target& target, const std::string& scope) {
+  return CacheServer::name("times", kRowVersion, target.name, scope);
 }
 
 // Null: no model was run with this one.
@@ -78,11 +86,12 @@ Tuning::Tuning(const Options& options, const Target& target, const LoadedProgram
       path_(tuning_path(options)),
       shared_path_(shared_tuning_path(options)) {}
 
-Tuning::Tuning(const Options& options, const Target& target, std::function<std::string()> scope)
+Tuning::Tuning(const Options& options, const Target& target, std::function<std::string()> scope, bool silent)
     : options_(options),
       target_(target),
       make_scope_(std::move(scope)),
       threads_(target.threads),
+      silent_(silent),
       path_(tuning_path(options)),
       shared_path_(shared_tuning_path(options)) {}
 
@@ -112,18 +121,30 @@ std::string Tuning::scope() {
   return scope_of_machine();
 }
 
+Warn Tuning::warn() const { return silent_ ? Warn() : make_warn(options_); }
+
 void Tuning::warn_once(bool& warned, const std::string& text) {
-  if (!std::exchange(warned, true)) make_warn(options_)(text);
+  if (!silent_ && !std::exchange(warned, true)) warn()(text);
 }
 
 void Tuning::load() {
   if (std::exchange(loaded_, true)) return;
-  load_from(path_, false, warned_);
-  load_from(shared_path_, true, warned_of_shared_);
+  load_from(path_, false, warned_, sources_.own);
+  load_from(shared_path_, true, warned_of_shared_, sources_.shared);
+  load_from_server();
+}
+
+bool Tuning::add_unknown(TuningRow row) {
+  std::vector<TuningRow>& known = known_[row.call];
+  const bool is_known = std::any_of(known.begin(), known.end(), [&](const TuningRow& r) {
+    return r.library == row.library && r.algorithm == row.algorithm;
+  });
+  if (!is_known) known.push_back(std::move(row));
+  return !is_known;
 }
 
 // Adds the rows that are not known yet.
-void Tuning::load_from(const std::string& path, bool shared, bool& warned) {
+void Tuning::load_from(const std::string& path, bool shared, bool& warned, int64_t& count) {
   if (path.empty() || access(path.c_str(), F_OK) != 0) return;
   const std::string kind = shared ? "shared " : "";
   int64_t skipped = 0;
@@ -136,13 +157,31 @@ void Tuning::load_from(const std::string& path, bool shared, bool& warned) {
     warn_once(warned,
               std::to_string(skipped) + " rows of the " + kind + "tuning database make no sense and are left out");
   }
-  for (TuningRow& row : *rows) {
-    std::vector<TuningRow>& known = known_[row.call];
-    const bool is_known = std::any_of(known.begin(), known.end(), [&](const TuningRow& r) {
-      return r.library == row.library && r.algorithm == row.algorithm;
-    });
-    if (!is_known) known.push_back(std::move(row));
+  for (TuningRow& row : *rows) count += add_unknown(std::move(row));
+}
+
+// The rows of a scope are one table of the server.
+void Tuning::load_from_server() {
+  server_ = CacheServer::find(options_, warn());
+  if (!server_) return;
+  std::vector<TuningRow> fresh;
+  const std::string& scope = scope_of_machine();
+  for (const std::vector<uint8_t>& bytes : server_->get_table(table_name(target_, scope), warn())) {
+    std::optional<TuningRow> row = decode_row(bytes);
+    if (!row || row->scope != scope) {
+      server_->note_damage(warn());
+    } else if (add_unknown(*row)) {
+      fresh.push_back(std::move(*row));
+    }
   }
+  sources_.server = static_cast<int64_t>(fresh.size());
+  if (!fresh.empty()) store(fresh);
+}
+
+Tuning::Sources Tuning::sources() {
+  const std::lock_guard lock(mutex_);
+  load();
+  return sources_;
 }
 
 std::vector<TuningRow> Tuning::rows(const std::string& call) {
@@ -192,7 +231,8 @@ void Tuning::set_trial(std::set<std::string> calls, std::set<std::string> taken)
 
 TuningDatabase* Tuning::writer() {
   if (writer_ || unwritable_ || path_.empty()) return writer_.get();
-  Result<std::unique_ptr<TuningDatabase>> opened = TuningDatabase::open_to_write(path_, make_warn(options_));
+  const Warn tell = silent_ ? [](const std::string&) {} : make_warn(options_);
+  Result<std::unique_ptr<TuningDatabase>> opened = TuningDatabase::open_to_write(path_, tell);
   if (opened.ok()) {
     writer_ = std::move(opened).value();
   } else {
@@ -209,21 +249,36 @@ void Tuning::add(const std::vector<TuningRow>& rows) {
     std::vector<TuningRow>& known = known_[row.call];
     std::erase_if(known, [&](const TuningRow& r) { return r.library == row.library && r.algorithm == row.algorithm; });
     known.push_back(row);
-    TuningDatabase* const to = writer();
-    if (to == nullptr) continue;
-    if (const Status status = to->put(row); !status.ok()) {
-      writer_.reset();
-      unwritable_ = true;  // a full or locked disk: the times are still used here
-      warn_once(warned_, "measured times are not stored: " + status.message());
-    }
+    store({row});
   }
+  send(rows);
+}
+
+void Tuning::store(const std::vector<TuningRow>& rows) {
+  TuningDatabase* const to = writer();
+  if (to == nullptr) return;
+  if (const Status status = to->put(rows); !status.ok()) {
+    writer_.reset();
+    unwritable_ = true;  // a full or locked disk: the times are still used here
+    warn_once(warned_, "measured times are not stored: " + status.message());
+  }
+}
+
+void Tuning::send(const std::vector<TuningRow>& rows) {
+  if (!server_ || rows.empty()) return;
+  std::vector<CacheServer::Row> sent;
+  for (const TuningRow& row : rows) {
+    const std::string field = row.call + "\n" + row.library + "\n" + row.algorithm;
+    sent.push_back({ir::to_hex(ir::sha256(field)), encode_row(row)});
+  }
+  server_->put_rows(table_name(target_, scope_of_machine()), sent, warn());
 }
 
 void Tuning::note_vanished(const std::string& call, const TuningPick& pick) {
   const std::lock_guard lock(mutex_);
-  if (std::exchange(noted_, true)) return;
-  make_warn(options_)(pick.library + " no longer has '" + pick.algorithm + "', which was measured as the fastest for " +
-                      call + "; the next best is taken");
+  if (silent_ || std::exchange(noted_, true)) return;
+  warn()(pick.library + " no longer has '" + pick.algorithm + "', which was measured as the fastest for " + call +
+         "; the next best is taken");
 }
 
 }  // namespace fusec::runtime

@@ -52,14 +52,16 @@ const TuningRow* untried_pick(const std::vector<TuningRow>& rows);
 // Whether every algorithm that was listed has a row.
 bool is_complete(const std::vector<TuningRow>& rows);
 
-// Thread-safe. The database, and the shared one for what it lacks, are read once, when a call is first asked for; where
-// there is none that costs nothing. Their faults are one warning of each, and the Engine goes on without.
+// Thread-safe. The database, the shared one for what it lacks, and the cache server for what both lack are read once,
+// when a call is first asked for; where there is none that costs nothing. What the server has is stored in the
+// database, and what is added is sent to it. Their faults are one warning of each, and the Engine goes on without.
 class Tuning {
  public:
   // target and loaded outlive it.
   Tuning(const Options& options, const Target& target, const LoadedProgram& loaded, int threads);
-  // Of times with another scope, which is asked for once, if at all. target outlives it.
-  Tuning(const Options& options, const Target& target, std::function<std::string()> scope);
+  // Of times with another scope, which is asked for once, if at all. target outlives it. silent: faults are left to be
+  // told by another one of the same options.
+  Tuning(const Options& options, const Target& target, std::function<std::string()> scope, bool silent = false);
 
   Strategy strategy() const { return strategy_of(options_); }
   const Options& options() const { return options_; }
@@ -79,6 +81,11 @@ class Tuning {
   // Until it is called again, picks() answers for these calls what was the fastest alone, or nothing for those that are
   // not in `taken`, whatever rows of whole models say. Not while plans are bound.
   void set_trial(std::set<std::string> calls, std::set<std::string> taken);
+  // Where the rows came from that were not added here.
+  struct Sources {
+    int64_t own = 0, shared = 0, server = 0;
+  };
+  Sources sources();
   // Remembers the rows and stores them; each has scope() and is on disk by itself.
   void add(const std::vector<TuningRow>& rows);
   // Says, once, that a library has no such algorithm any more.
@@ -86,9 +93,14 @@ class Tuning {
 
  private:
   void load();
-  void load_from(const std::string& path, bool shared, bool& warned);
+  void load_from(const std::string& path, bool shared, bool& warned, int64_t& count);
+  void load_from_server();
+  bool add_unknown(TuningRow row);
+  Warn warn() const;  // empty: silent
   void warn_once(bool& warned, const std::string& text);
   TuningDatabase* writer();
+  void store(const std::vector<TuningRow>& rows);  // all or none
+  void send(const std::vector<TuningRow>& rows);
 
   const std::string& scope_of_machine();
 
@@ -96,6 +108,7 @@ class Tuning {
   const Target& target_;
   const std::function<std::string()> make_scope_;
   const int threads_;
+  const bool silent_ = false;
   const std::string path_, shared_path_;
   std::mutex mutex_;
   std::string scope_;  // empty: not asked for yet
@@ -103,6 +116,8 @@ class Tuning {
   std::map<std::string, std::vector<TuningRow>> known_;  // by call
   std::set<std::string> tried_, taken_;                  // calls, by set_trial
   std::unique_ptr<TuningDatabase> writer_;
+  std::shared_ptr<CacheServer> server_;
+  Sources sources_;
 };
 
 }  // namespace fusec::runtime

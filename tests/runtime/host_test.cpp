@@ -145,6 +145,9 @@ TEST_F(HostTest, a_compile_is_cancelled_at_any_point_and_started_again) {
     const Result<Engine> engine = Engine::compile(model(), options_);
     ASSERT_FALSE(engine.ok()) << at;
     EXPECT_EQ(engine.status().code(), StatusCode::cancelled) << engine.status().str();
+    const std::string text = engine.status().str();
+    EXPECT_EQ(text.find("in stage"), text.rfind("in stage")) << text << " names its stage once";
+    EXPECT_NE(text.find("in stage"), std::string::npos) << text;
     EXPECT_EQ(asked, at) << "it was asked again after it had cancelled";
   }
   const auto cache = runtime::KernelCache::open(options_);

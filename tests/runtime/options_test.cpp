@@ -60,6 +60,7 @@ TEST(OptionKeys, set_the_members_that_they_are_for) {
                                    {"replaceable-weights", "*"},
                                    {"cache-dir", "/x"},
                                    {"shared-cache-dir", "/s"},
+                                   {"cache-server", "redis://me:secret@cache:7000/2?expire=1d"},
                                    {"cache-limit", "500M"},
                                    {"no-cache", "true"},
                                    {"tf32", "true"},
@@ -84,6 +85,7 @@ TEST(OptionKeys, set_the_members_that_they_are_for) {
   EXPECT_EQ(o.replaceable_weights, (std::vector<std::string>{"w", "*"}));
   EXPECT_EQ(o.cache_dir, "/x");
   EXPECT_EQ(o.shared_cache_dir, "/s");
+  EXPECT_EQ(o.cache_server, "redis://me:secret@cache:7000/2?expire=1d");
   EXPECT_EQ(o.cache_limit, int64_t{500} << 20);
   EXPECT_FALSE(o.use_cache);
   EXPECT_TRUE(o.tf32);
@@ -104,6 +106,7 @@ TEST(OptionKeys, refuse_what_they_do_not_accept_and_say_what_they_do) {
                                          {"threads", "2x", "threads is an integer"},
                                          {"workspace-limit", "nan", "a number of MiB"},
                                          {"compile-limit", "-1", "a number of seconds"},
+                                         {"cache-server", "http://x", "begins with redis:// or unix://"},
                                          {"cache-limit", "2T", "cache-limit '2T' is no size"},
                                          {"device", "gpu", "device gpu is not one of cpu, cuda"},
                                          {"precision", "f8", "is not one of f32, f16, bf16"},

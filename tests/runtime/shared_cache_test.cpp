@@ -103,6 +103,20 @@ TEST_F(SharedCache, DamagedEntriesAreLeftOutWithOneWarning) {
   EXPECT_EQ(shared_files(), before);
 }
 
+// Each process is told of a damaged entry until it is replaced.
+TEST_F(SharedCache, RepairsADamagedEntryOfTheCache) {
+  const fs::path own = fs::path(*options_.cache_dir) / "v1" / entry_path("a");
+  KernelCache::open(options_)->store(make_entry("a"));
+  std::ofstream(own) << "damaged";
+  EXPECT_TRUE(KernelCache::open(options_)->load("a").has_value());
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("of the kernel cache is damaged")));
+  EXPECT_EQ(fs::file_size(own), fs::file_size(shared_file("a")));
+  const auto cache = KernelCache::open(options_);
+  EXPECT_TRUE(cache->load("a").has_value());
+  EXPECT_EQ(cache->shared_hits(), 0);
+  EXPECT_THAT(warnings_, testing::SizeIs(1));
+}
+
 TEST_F(SharedCache, WhatOthersCouldChangeIsNotRead) {
   fs::permissions(*options_.shared_cache_dir, static_cast<fs::perms>(0777));
   EXPECT_FALSE(KernelCache::open(options_)->load("a").has_value());

@@ -13,8 +13,11 @@
 
 #include "fusec/graph_builder.h"
 #include "fusec/session.h"
+#include "runtime/cache/server.h"
 #include "runtime/plan/state.h"
 #include "runtime/plan/tuner.h"
+#include "tests/environment.h"
+#include "tests/runtime/fake_redis.h"
 #include "tests/runtime/library_case.h"
 #include "tests/sanitized.h"
 
@@ -219,6 +222,40 @@ TEST_F(TuningTest, ASharedDatabaseIsReadAndNotWritten) {
   EXPECT_EQ(std::count(known.begin(), known.end(), rows[0]), 0);
   EXPECT_EQ(fs::last_write_time(shared_tuning_path(options_)), written);
   EXPECT_TRUE(warnings_.empty());
+}
+
+// Another machine of the kind, which keeps what it gets.
+TEST_F(TuningTest, RowsGoThroughAServer) {
+  if (!has_hiredis()) GTEST_SKIP() << "built without hiredis";
+  const testing_support::Environment secret("FUSEC_CACHE_SECRET", "a secret of many bytes");
+  FakeRedis server;
+  options_.cache_server = server.address();
+  const int64_t measured = tune_engine(engine(Strategy::heuristic)).measured;
+  const std::size_t rows = stored().size();
+  ASSERT_GE(measured, 6);
+  options_.cache_dir = *options_.cache_dir + "/second";
+  const Engine second = engine(Strategy::heuristic);
+  const TuneReport other = tune_engine(second);
+  EXPECT_EQ(other.measured + other.failed, 0);
+  EXPECT_EQ(other.reused, static_cast<int64_t>(rows));
+  const Tuning::Sources sources = second.state()->tuning().sources();
+  EXPECT_EQ(sources.own + sources.shared, 0);
+  EXPECT_EQ(sources.server, static_cast<int64_t>(rows));
+  EXPECT_EQ(stored().size(), rows);
+  options_.cache_server = "";
+  EXPECT_EQ(tune_engine(engine(Strategy::heuristic)).measured, 0);
+  EXPECT_TRUE(warnings_.empty());
+
+  // Damaged ones are measured again.
+  options_.cache_server = server.address("?retry=2s");
+  options_.cache_dir = *options_.cache_dir + "/third";
+  const auto values = server.values();
+  for (const auto& [name, value] : values) {
+    if (name.starts_with("fusec:1:times")) server.set_value(name, value.substr(0, value.size() - 1));
+  }
+  EXPECT_GT(tune_engine(engine(Strategy::heuristic)).measured, 0);
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_THAT(warnings_[0], HasSubstr("not made with this FUSEC_CACHE_SECRET"));
 }
 
 TEST_F(TuningTest, ADamagedSharedDatabaseIsOneWarning) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work that several processes and machines share: kernels and tuning in parts, and a folder of both that is only read.
+// Work that several processes and machines share: kernels and tuning in parts, a folder of both that is only read, and
+// a server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <functional>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "tests/tool/command.h"
+#include "tests/tool/redis_server.h"
 
 namespace fusec::tool_test {
 namespace {
@@ -164,6 +167,90 @@ TEST(Machines, ASharedFolderSparesAnotherMachineAllCompilesAndMeasurements) {
   EXPECT_GT(tuned["reused"], 0);
   EXPECT_EQ(place.fusec({"doctor", "--json", "--shared-cache-dir", shared}).json()["shared cache"], shared);
   for (const auto& item : fs::recursive_directory_iterator(own)) EXPECT_TRUE(item.is_directory()) << item.path();
+}
+
+// A product whose algorithms are measured, and a kernel whose candidates are.
+constexpr char kMeasured[] =
+    "graph @main(%x: f32[N, 64], %w: f32[N, 65536]) {\n"
+    "  %0 = constant f32[64, 96] {random 1}\n"
+    "  %1 = matmul %x, %0 {transpose_a = 0, transpose_b = 0}: f32[N, 96]\n"
+    "  %2 = erf %1: f32[N, 96]\n"
+    "  %3 = exp %w: f32[N, 65536]\n"
+    "  return %2 as \"y\", %3 as \"z\"\n"
+    "}\n";
+
+// Commands that share a server, each machine with a cache of its own.
+class ServedMachines : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!server_.is_running()) GTEST_SKIP() << "redis-server is not installed";
+    const json found = run("first", {"doctor"}, false);
+    if (found["cache server"].get<std::string>().find("built without hiredis") != std::string::npos)
+      GTEST_SKIP() << "built without hiredis";
+  }
+  json run(const std::string& machine, std::vector<std::string> arguments, bool silent = true) {
+    arguments.insert(arguments.end(),
+                     {"--json", "--device", "cpu", "--threads", "1", "--cache-dir", place_.path(machine)});
+    const Outcome outcome = place_.fusec(arguments, 0, "FUSEC_CACHE_SERVER='" + server_.address() + "' " + secret_);
+    err_ = outcome.err;
+    if (silent) {
+      EXPECT_THAT(err_, IsEmpty());
+    }
+    return outcome.json();
+  }
+  json compile(const std::string& machine, bool silent = true) { return run(machine, {"compile", model_}, silent); }
+  json tune(const std::string& machine) { return run(machine, {"tune", model_, "--batch", "8", "--quick"}, false); }
+
+  const Workplace place_;
+  RedisServer server_{place_.path("redis")};
+  const std::string model_ = place_.file("measured.fir", kMeasured);
+  std::string secret_ = "FUSEC_CACHE_SECRET=0123456789abcdef", err_;
+};
+
+TEST_F(ServedMachines, SpareEachOtherAllCompilesAndMeasurements) {
+  const json tuned_first = tune("first"), compiled_first = compile("first");
+  EXPECT_GT(tuned_first["measured"], 0);
+  EXPECT_GT(tuned_first["kernels"]["measured"], 0);
+  const json compiled = compile("second"), tuned = tune("second");
+  EXPECT_EQ(compiled["compiled_kernels"], 0) << compiled;
+  EXPECT_EQ(compiled["server_kernels"], compiled["distinct_kernels"]);
+  EXPECT_EQ(compiled["shared_kernels"], 0);
+  EXPECT_EQ(tuned["measured"], 0);
+  EXPECT_EQ(tuned["kernels"]["measured"], 0);
+  EXPECT_GT(tuned["rows"]["server"], 0);
+  EXPECT_EQ(tuned["rows"]["own"], 0);
+  // The compile of before has stored them in the machine's own database.
+  EXPECT_GT(tuned["kernels"]["rows"]["own"], 0);
+  EXPECT_EQ(tuned["kernels"]["rows"]["server"], 0);
+  const json again = compile("second");
+  EXPECT_EQ(again["compiled_kernels"], 0);
+  EXPECT_EQ(again["server_kernels"], 0);
+  const json tuned_again = tune("second");
+  EXPECT_EQ(tuned_again["rows"]["own"], tuned["rows"]["server"]);
+  EXPECT_EQ(tuned_again["rows"]["server"], 0);
+  const json stats = place_.fusec({"cache", "stats", "--json", "--cache-server", server_.address()}, 0, secret_).json();
+  EXPECT_EQ(stats["server"]["answers"], true);
+  EXPECT_GE(stats["server"]["keys"].get<int64_t>(), compiled["distinct_kernels"].get<int64_t>() + 2);
+}
+
+TEST_F(ServedMachines, GoOnAloneWhenTheServerIsGone) {
+  const json first = compile("first");
+  server_.stop();
+  const json second = compile("second", false);
+  EXPECT_EQ(second["compiled_kernels"], first["distinct_kernels"]);
+  EXPECT_THAT(err_, HasSubstr("fusec: warning: the cache server " + server_.address() + " is not used fully"));
+  EXPECT_EQ(std::count(err_.begin(), err_.end(), '\n'), 1) << err_;
+  const json doctor = run("second", {"doctor"}, false);
+  EXPECT_EQ(doctor["ok"], false);
+  EXPECT_THAT(doctor["cache server"].get<std::string>(), HasSubstr("cannot connect"));
+}
+
+TEST_F(ServedMachines, TakeNothingOfAnotherSecret) {
+  const json first = compile("first");
+  secret_ = "FUSEC_CACHE_SECRET=fedcba9876543210";
+  const json second = compile("second", false);
+  EXPECT_EQ(second["compiled_kernels"], first["distinct_kernels"]);
+  EXPECT_THAT(err_, HasSubstr("were not made with this FUSEC_CACHE_SECRET"));
 }
 
 }  // namespace

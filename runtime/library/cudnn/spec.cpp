@@ -59,7 +59,8 @@ std::vector<std::string> barred_engines(const ConvSpec& spec) {
 std::unique_ptr<CudnnPlanCache> CudnnPlanCache::open(const Options& options, const std::string& device,
                                                      const std::string& version) {
   if (device.empty() || !options.use_cache) return nullptr;
-  auto cache = KernelCache::open(options, [](const std::string&) {});  // the engine's own kernel cache warns of this
+  auto cache =
+      KernelCache::open(options, device, [](const std::string&) {});  // the engine's own kernel cache warns of this
   if (!cache) return nullptr;
   return std::unique_ptr<CudnnPlanCache>(
       new CudnnPlanCache(std::move(cache), fmt::format("cudnn plan 5; {}; cudnn {}; ", device, version)));
