@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake --install build/release --prefix <folder>: libraries, public headers, the fusec command, and a CMake package
-#   find_package(fusec 0.1 CONFIG COMPONENTS onnx)  ->  fusec::fusec, fusec::runtime, fusec::onnx, fusec::c
+#   find_package(fusec 0.1 CONFIG COMPONENTS onnx)  ->  fusec::fusec, fusec::runtime, fusec::onnx, fusec::c, fusec::c-runtime
 include(CMakePackageConfigHelpers)
 
 set(_fusec_package ${CMAKE_INSTALL_LIBDIR}/cmake/fusec)
 # The component `runtime` runs packages; `compiler` has all else.
-foreach(_library libfusec-runtime libfusec libfusec-onnx libfusec-c)
+foreach(_library libfusec-runtime libfusec-c-runtime libfusec libfusec-onnx libfusec-c)
   set(_component compiler)
-  if(_library STREQUAL "libfusec-runtime")
+  if(_library MATCHES "-runtime$")
     set(_component runtime)
   endif()
   if(TARGET ${_library})

@@ -95,7 +95,7 @@ def version_of_fusec():
 
 
 def write_notices(to):
-    how = {"static": "linked in", "headers": "compiled in", "dynamic": "linked to, shipped in the Python wheel at most", "shipped": "shipped beside fusec's own libraries"}
+    how = {"static": "linked in", "headers": "compiled in", "dynamic": "linked to, not shipped", "shipped": "shipped beside fusec's own libraries"}
     out = ["fusec is under the Apache License 2.0, see LICENSE. Of others it holds or uses what follows. NVIDIA's driver, CUDA and",
            "cuDNN are neither linked nor shipped, but for the PTX compiler where it is listed below: they are opened at run time",
            "where they are installed. libfusec-ptx-compiler.so may be removed; fusec then assembles by nvJitLink.", ""]

@@ -15,4 +15,12 @@ add_library(fusec_deps::onnx ALIAS fusec_deps_onnx)
 set_target_properties(fusec_deps_onnx PROPERTIES IMPORTED_LOCATION ${_fusec_onnx}/build/libfusec_onnx_tree.a)
 target_include_directories(fusec_deps_onnx SYSTEM INTERFACE ${_fusec_onnx}/build/generated ${_fusec_onnx})
 target_compile_definitions(fusec_deps_onnx INTERFACE ONNX_NAMESPACE=fusec_onnx ONNX_ML=1 __ONNX_NO_DOC_STRINGS)
-target_link_libraries(fusec_deps_onnx INTERFACE protobuf::libprotobuf)
+# protobuf of `./dev setup` where it is there: inside of our libraries and programs, so that no other protobuf of a process
+# meets it. Headers and archive are of one version of Debian's package.
+set(_fusec_protobuf ${FUSEC_DEPS_DIR}/protobuf/libprotobuf.a)
+if(EXISTS ${_fusec_protobuf})
+  target_include_directories(fusec_deps_onnx SYSTEM INTERFACE ${Protobuf_INCLUDE_DIRS})
+  target_link_libraries(fusec_deps_onnx INTERFACE ${_fusec_protobuf} Threads::Threads)
+else()
+  target_link_libraries(fusec_deps_onnx INTERFACE protobuf::libprotobuf)
+endif()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry point of `fusec`: runs packages with the runtime alone and replaces the process by fusec-compiler for
+// What `fusec` does: runs packages with the runtime alone and replaces the process by fusec-compiler for
 // everything else. A process that runs a package therefore loads neither LLVM nor protobuf.
 
 #include <unistd.h>
@@ -13,6 +13,7 @@
 
 #include "fusec/package.h"
 #include "runtime/tool/commands.h"
+#include "runtime/tool/entry.h"
 
 namespace {
 
@@ -31,23 +32,35 @@ bool is_for_package(int argc, char** argv) {
   return false;
 }
 
-int hand_over(char** argv) {
+// Answers only where fusec-compiler cannot be started: its path.
+std::string hand_over(char** argv) {
   char self[PATH_MAX + 1] = {};
   const ssize_t length = readlink("/proc/self/exe", self, PATH_MAX);
   const std::string_view path(self, length > 0 ? static_cast<std::size_t>(length) : 0);
   const std::string compiler = std::string(path.substr(0, path.rfind('/') + 1)) + "fusec-compiler";
   (void)execv(compiler.c_str(), argv);
+  return compiler;
+}
+
+int refuse(const std::string& compiler, int reason) {
   std::fprintf(stderr,
                "fusec: '%s' cannot be started: %s. Without it fusec runs, benches and inspects packages (.fsc) only\n",
-               compiler.c_str(), std::strerror(errno));
+               compiler.c_str(), std::strerror(reason));
   return 4;
 }
 
+// --help, --version, or nothing: without the compiler, of the commands of this program.
+bool asks_for_no_command(int argc, char** argv) { return argc < 2 || argv[1][0] == '-'; }
+
 }  // namespace
 
-int main(int argc, char** argv) {
+int fusec_tool_packages(int argc, char** argv) {
   using namespace fusec::tool;
-  if (!is_for_package(argc, argv)) return hand_over(argv);
+  if (!is_for_package(argc, argv)) {
+    const std::string compiler = hand_over(argv);
+    const int reason = errno;
+    if (reason != ENOENT || !asks_for_no_command(argc, argv)) return refuse(compiler, reason);
+  }
   const Front front = package_front();
   return run_command_line({run_command(front), bench_command(front), inspect_command(front)}, argc, argv);
 }

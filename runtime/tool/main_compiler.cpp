@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry point of `fusec-compiler`, which has every command. `fusec` executes it for all work that needs the
-// compiler.
+// Every command: what `fusec-compiler` does. `fusec` executes that for all work that needs the compiler.
 
 #include "runtime/tool/commands.h"
+#include "runtime/tool/entry.h"
 #include "runtime/tool/model_file.h"
 
-int main(int argc, char** argv) {
+int fusec_tool_main(int argc, char** argv) {
   using namespace fusec::tool;
   const Front front = compiler_front();
   std::vector<Command> commands = {

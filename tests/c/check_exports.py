@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what libfusec-c shows with what include/fusec/c.h declares, and checks what the library needs.
+"""Compares what libfusec-c or libfusec-c-runtime shows with what include/fusec/c.h declares, and checks what the library needs.
 
 usage: check_exports.py <c.h> <libfusec-c.so>    print each difference, exit 1 if there is one
 
-The library shows the declared functions with the version FUSEC_0, and to oneDNN the OpenMP that it runs on. It needs no glibc
-newer than 2.34 and no libstdc++, so that it runs on systems older than the one that built it.
+The library shows the declared functions with the version FUSEC_0, to oneDNN the OpenMP that it runs on, and to fusec and fusec-compiler
+the commands. It needs no glibc newer than 2.34, no libstdc++ and no protobuf, so that it runs on systems older than the one that built it
+and beside every other protobuf.
 """
 import re
 import subprocess
@@ -22,7 +23,7 @@ def symbols(library, *flags):
 def faults(header, library):
     text = re.sub(r"/\*.*?\*/", "", open(header).read(), flags=re.S)
     declared = set(re.findall(r"\b(fusec_\w+)\(", text))
-    shown = {name for name in symbols(library, "--defined-only") if not re.fullmatch(r"(FOMP|fmp)_\w+@@FUSEC_OPENMP|FUSEC_\w+", name)}
+    shown = {name for name in symbols(library, "--defined-only") if not re.fullmatch(r"(FOMP|fmp)_\w+@@FUSEC_OPENMP|fusec_tool_(main|packages)@@FUSEC_TOOL|FUSEC_\w+", name)}
     expected = {f"{name}@@FUSEC_0" for name in declared}
     yield from (f"{name} is declared in {header}, and {library} does not show it" for name in sorted(expected - shown))
     yield from (f"{library} shows {name}, which {header} does not declare" for name in sorted(shown - expected))
@@ -32,6 +33,8 @@ def faults(header, library):
             yield f"{library} needs {name}, and glibc {GLIBC[0]}.{GLIBC[1]} must do"
         if "@GLIBCXX_" in name or "@CXXABI_" in name:
             yield f"{library} needs {name} of a libstdc++, which must be inside"
+        if "protobuf" in name:
+            yield f"{library} needs {name} of a protobuf, which must be inside"
 
 
 if len(sys.argv) != 3:

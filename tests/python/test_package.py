@@ -198,15 +198,31 @@ class NvidiaWheels(TestCase):
 
 class Command(TestCase):
     def run_module(self, *arguments, path):
+        """With a folder of libraries that has no command beside it."""
+        folder = self.folder()
+        (folder / "lib").symlink_to(os.path.dirname(os.path.realpath(_library.PATH)))
         return subprocess.run([sys.executable, "-m", "fusec", *arguments], capture_output=True, text=True,
-                              env={**os.environ, "PATH": path, "PYTHONPATH": str(PACKAGE.parent)})
+                              env={**os.environ, "PATH": path, "PYTHONPATH": str(PACKAGE.parent), "FUSEC_LIBRARY": str(folder / "lib")})
+
+    def command(self, folder, text):
+        folder.mkdir(exist_ok=True)
+        (folder / "fusec").write_text(f'#!/bin/sh\necho {text} "$@"\nexit 3\n')
+        (folder / "fusec").chmod(0o755)
+        return folder
 
     def test_runs_what_is_on_path(self):
+        done = self.run_module("run", "a b", path=str(self.command(self.folder(), "path")))
+        self.assertEqual((done.returncode, done.stdout), (3, "path run a b\n"))
+
+    def test_prefers_what_lies_beside_the_library(self):
+        path = str(self.command(self.folder(), "path"))
         folder = self.folder()
-        (folder / "fusec").write_text('#!/bin/sh\necho "$@"\nexit 3\n')
-        (folder / "fusec").chmod(0o755)
-        done = self.run_module("run", "a b", path=str(folder))
-        self.assertEqual((done.returncode, done.stdout), (3, "run a b\n"))
+        (folder / "lib").symlink_to(os.path.dirname(os.path.realpath(_library.PATH)))
+        self.command(folder / "bin", "beside")
+        for named in folder / "lib", folder / "lib" / "libfusec-c.so.0":
+            done = subprocess.run([sys.executable, "-m", "fusec", "run"], capture_output=True, text=True,
+                                  env={**os.environ, "PATH": path, "PYTHONPATH": str(PACKAGE.parent), "FUSEC_LIBRARY": str(named)})
+            self.assertEqual((done.returncode, done.stdout), (3, "beside run\n"), done.stderr)
 
     def test_says_what_is_missing(self):
         done = self.run_module("run", path=str(self.folder()))

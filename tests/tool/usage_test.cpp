@@ -211,5 +211,27 @@ TEST(Usage, TextOfTestsIsRead) {
   EXPECT_THAT(w.fusec({"import", test}).out, HasSubstr("relu %x"));
 }
 
+// Without fusec-compiler beside it, as where the runtime alone is installed.
+TEST(Usage, AloneItTellsOfPackages) {
+  namespace fs = std::filesystem;
+  const Workplace w;
+  const fs::path folder = w.path("alone"), tool = FUSEC_TOOL;
+  fs::create_directories(folder / "bin");
+  fs::copy_file(tool, folder / "bin/fusec");
+  fs::create_directory_symlink(tool.parent_path().parent_path() / "lib", folder / "lib");
+  const auto run = [&](const std::string& arguments) {
+    const int state = std::system(
+        ((folder / "bin/fusec").string() + " " + arguments + " >" + w.path("out") + " 2>" + w.path("err")).c_str());
+    return Outcome{WIFEXITED(state) ? WEXITSTATUS(state) : -1, read_text(w.path("out")), read_text(w.path("err"))};
+  };
+  const Outcome help = run("--help");
+  EXPECT_EQ(help.code, 0) << help.err;
+  for (const char* command : {"run", "bench", "inspect"}) EXPECT_THAT(help.out, HasSubstr(command));
+  EXPECT_THAT(help.out, testing::Not(HasSubstr("verify")));
+  EXPECT_EQ(run("--version").code, 0);
+  EXPECT_EQ(run("").code, 2);
+  expect_one_line(run("verify x.onnx"), 4, "Without it fusec runs, benches and inspects packages (.fsc) only");
+}
+
 }  // namespace
 }  // namespace fusec::tool_test

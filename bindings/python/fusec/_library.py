@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds and opens libfusec-c, checks its version, and declares the functions of fusec/c.h."""
+"""Finds and opens libfusec-c, or libfusec-c-runtime where there is no compiler, checks its version, and declares the functions of
+fusec/c.h."""
 import ctypes
 import json
 import os
@@ -9,20 +10,24 @@ from . import _ending, _errors
 from ._structs import CALL_FUNCTION, Host, ManagedTensor, Tensor
 
 ABI_MAJOR, ABI_MINOR = 0, 3  # of fusec/c.h when this package was written
-FILE = "libfusec-c.so.0"
+FILE, RUNTIME_FILE = "libfusec-c.so.0", "libfusec-c-runtime.so.0"
+
+
+def _in_folder(folder):
+    """The library of a folder: that with the compiler, unless the other one is alone there."""
+    full, runtime = os.path.join(folder, FILE), os.path.join(folder, RUNTIME_FILE)
+    return runtime if os.path.exists(runtime) and not os.path.exists(full) else full
 
 
 def _candidates():
-    """(file, where it was said) in the order of the search. FUSEC_LIBRARY ends the search."""
+    """(files, one of which is opened, where that was said): the environment, else the package's folder, else the dynamic linker's."""
     named = os.environ.get("FUSEC_LIBRARY")
     if named:
-        yield (os.path.join(named, FILE) if os.path.isdir(named) else named), "the environment variable FUSEC_LIBRARY"
-        return
-    beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", FILE)
+        return [_in_folder(named) if os.path.isdir(named) else named], "the environment variable FUSEC_LIBRARY"
+    beside = _in_folder(os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
     if os.path.exists(beside):
-        yield beside, "the package's folder"
-        return
-    yield FILE, "the dynamic linker's folders"
+        return [beside], "the package's folder"
+    return [FILE, RUNTIME_FILE], "the dynamic linker's folders"
 
 
 def _check_version(library, path):
@@ -37,15 +42,18 @@ def _check_version(library, path):
 
 
 def _open():
-    for path, where in _candidates():
+    paths, where = _candidates()
+    faults = []
+    for path in paths:
         try:
             library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL)
         except OSError as fault:
-            raise ImportError(f"the fusec library was looked for as {path} ({where}) and did not load: {fault}; install the fusec wheel, or "
-                              f"set FUSEC_LIBRARY to the file {FILE} of a build") from None
+            faults.append(fault)
+            continue
         _check_version(library, path)
         return library, path
-    raise AssertionError
+    raise ImportError(f"the fusec library was looked for as {paths[0]} ({where}) and did not load: {faults[0]}; install the fusec wheel, or set "
+                      f"FUSEC_LIBRARY to the file {FILE} of a build") from None
 
 
 LIB, PATH = _open()
