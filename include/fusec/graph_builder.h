@@ -225,7 +225,8 @@ class FUSEC_API GraphBuilder {
   // of this graph like any other. Zeros where y does not depend on it. dy has the dtype and shape of y; without it y
   // has one element and dy is 1. Only floats have gradients: integers and bools are constants for them, as `x > 0` in
   // `where(x > 0, ...)`. Mistakes, of which the results are invalid Vars: y or one of wrt is no float, dy does not fit,
-  // and (unsupported) an op between them has no gradient. docs/gradients.md states the rules, also at kinks and ties.
+  // and (unsupported) an op between them has no gradient. Without memory for it the list is empty. docs/gradients.md
+  // states the rules, also at kinks and ties.
   std::vector<Var> gradients(Var y, const std::vector<Var>& wrt) noexcept;
   std::vector<Var> gradients(Var y, const std::vector<Var>& wrt, Var dy) noexcept;
 

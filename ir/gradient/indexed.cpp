@@ -45,7 +45,33 @@ Status gather_rule(Call& c) {
   return {};
 }
 
+namespace {
+
+// Whether there is one index for each line along the axis, as the label of a cross entropy.
+bool has_one_per_line(Call& c) {
+  return c.shape(c.in(1)) == with(c.shape(c.in(0)), static_cast<std::size_t>(c.attrs().i("axis")), 1);
+}
+
+// dy where the index points. A gather from the positions makes indices count from 0, and checks them.
+ValueId at_index(Call& c) {
+  const auto axis = static_cast<std::size_t>(c.attrs().i("axis"));
+  const Shape& data = c.shape(c.in(0));
+  const auto positions = [&](const Shape& shape, std::size_t along) {
+    return c.node(TensorOp::iota, {},
+                  {{"shape", shape}, {"axis", static_cast<int64_t>(along)}, {"dtype", c.type(c.in(1)).dtype}});
+  };
+  const ValueId index = c.node(TensorOp::gather, {positions({data[axis]}, 0), c.in(1)}, {{"axis", int64_t{0}}});
+  const ValueId hit = c.node(ScalarOp::eq, {positions(with(Shape(data.size(), 1), axis, data[axis]), axis), index});
+  return c.node(ScalarOp::where, {hit, c.dy, c.number(c.type(c.dy).dtype, 0)});
+}
+
+}  // namespace
+
 Status gather_elements_rule(Call& c) {
+  if (has_one_per_line(c)) {
+    c.give(0, at_index(c));
+    return {};
+  }
   c.give(0, c.node(TensorOp::scatter_elements, {zeros(c, 0), c.in(1), c.dy},
                    {{"axis", c.attrs().i("axis")}, {"reduction", std::string("add")}}));
   return {};

@@ -16,7 +16,7 @@ Status custom_call_rule(Call& call) {
 
 Status no_rule(Call& call) { return call.refuse("has no gradient"); }
 
-Rule tensor_rule(TensorOp op) {
+GradientRule tensor_rule(TensorOp op) {
   switch (op) {
     case TensorOp::broadcast:
       return broadcast_rule;
@@ -77,7 +77,7 @@ Rule tensor_rule(TensorOp op) {
 
 }  // namespace
 
-Rule rule_of(const Op& op) { return op.is_scalar() ? scalar_rule : tensor_rule(op.tensor()); }
+GradientRule rule_of(const Op& op) { return op.is_scalar() ? scalar_rule : tensor_rule(op.tensor()); }
 
 Call::Call(Graph& graph, const Node& node, ValueId dy, std::vector<bool> wanted)
     : Writer(graph, "gradient of " + std::string(node.op.name())),

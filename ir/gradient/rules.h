@@ -42,9 +42,9 @@ class Call : public Writer {
   std::vector<std::optional<ValueId>> given_;
 };
 
-using Rule = Status (*)(Call&);
+using GradientRule = Status (*)(Call&);
 // Of the nodes that have a float result and a float operand.
-Rule rule_of(const Op& op);
+GradientRule rule_of(const Op& op);
 
 Status scalar_rule(Call& call);
 

@@ -66,20 +66,55 @@ inline std::vector<Tensor> evaluate(const Model& model, const std::vector<Tensor
   return out.ok() ? *out : std::vector<Tensor>();
 }
 
-// A function, the model that computes it, and the one that computes its gradients by a dy that is the last input.
+// The model that computes a function of the arguments, or the gradients of it by a dy that is the last input.
+inline std::optional<Model> model_of(const std::vector<Argument>& arguments, const Function& function,
+                                     bool with_gradients) {
+  GraphBuilder b;
+  Vars all, floats;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    all.push_back(b.input("x" + std::to_string(i), arguments[i].dtype, arguments[i].shape));
+    if (is_float(arguments[i].dtype)) floats.push_back(all.back());
+  }
+  const Var y = function(b, all);
+  if (with_gradients) {
+    const Vars gradients = b.gradients(y, floats, b.input("dy", y.dtype(), y.shape()));
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      EXPECT_EQ(gradients[i].dtype(), floats[i].dtype());
+      EXPECT_EQ(to_string(gradients[i].shape()), to_string(floats[i].shape()));
+      b.output("g" + std::to_string(i), gradients[i]);
+    }
+  } else {
+    b.output("y", y);
+  }
+  Result<Model> made = b.finish();
+  EXPECT_TRUE(made.ok()) << made.status().str();
+  return made.ok() ? std::optional(*made) : std::nullopt;
+}
+
+inline std::vector<Tensor> inputs_of(const std::vector<Argument>& arguments) {
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < arguments.size(); ++i) inputs.push_back(values(arguments[i], i + 1));
+  return inputs;
+}
+
+// Of a model with gradients.
+inline Tensor dy_of(const Model& model) {
+  const TensorInfo& dy = model.inputs.back();
+  return values({dy.shape, -1, 1, {}, dy.dtype}, 99);
+}
+
+// Compares the gradients of a function with its slopes.
 class Differences {
  public:
-  explicit Differences(std::vector<Argument> arguments) : arguments_(std::move(arguments)) {
-    for (std::size_t i = 0; i < arguments_.size(); ++i) inputs_.push_back(values(arguments_[i], i + 1));
-  }
+  explicit Differences(std::vector<Argument> arguments)
+      : arguments_(std::move(arguments)), inputs_(inputs_of(arguments_)) {}
 
   // How many elements of gradients of `differentiated` are not the slopes of `function`; -1 if a model is refused.
   int wrong(const Function& function, const Function& differentiated) {
-    const std::optional<Model> forward = model(function, false), backward = model(differentiated, true);
+    const std::optional<Model> forward = model_of(arguments_, function, false),
+                               backward = model_of(arguments_, differentiated, true);
     if (!forward || !backward) return -1;
-    const std::vector<Tensor> y = evaluate(*forward, inputs_);
-    if (y.empty()) return -1;
-    dy_ = values({ir::to_shape(y[0].shape()), -1, 1, {}, y[0].dtype()}, 99);
+    dy_ = dy_of(*backward);
     std::vector<Tensor> all = inputs_;
     all.push_back(dy_);
     const std::vector<Tensor> gradients = evaluate(*backward, all);
@@ -95,29 +130,6 @@ class Differences {
   const std::string& last() const { return last_; }  // the last wrong one
 
  private:
-  std::optional<Model> model(const Function& function, bool with_gradients) {
-    GraphBuilder b;
-    Vars all, floats;
-    for (std::size_t i = 0; i < arguments_.size(); ++i) {
-      all.push_back(b.input("x" + std::to_string(i), arguments_[i].dtype, arguments_[i].shape));
-      if (is_float(arguments_[i].dtype)) floats.push_back(all.back());
-    }
-    const Var y = function(b, all);
-    if (with_gradients) {
-      const Vars gradients = b.gradients(y, floats, b.input("dy", y.dtype(), y.shape()));
-      for (std::size_t i = 0; i < gradients.size(); ++i) {
-        EXPECT_EQ(gradients[i].dtype(), floats[i].dtype());
-        EXPECT_EQ(to_string(gradients[i].shape()), to_string(floats[i].shape()));
-        b.output("g" + std::to_string(i), gradients[i]);
-      }
-    } else {
-      b.output("y", y);
-    }
-    Result<Model> made = b.finish();
-    EXPECT_TRUE(made.ok()) << made.status().str();
-    return made.ok() ? std::optional(*made) : std::nullopt;
-  }
-
   double loss(const Model& forward) {
     const Tensor y = evaluate(forward, inputs_)[0];
     double sum = 0;

@@ -98,6 +98,15 @@ TEST(Gradients, CastsBetweenFloats) {
   EXPECT_EQ(*static_cast<const uint16_t*>(g.data()), 0x4600);  // 6
 }
 
+// A count that f16 does not hold.
+TEST(Gradients, MeansOfManyHalves) {
+  GraphBuilder b;
+  const Var x = b.input("x", DType::f16, {kN});
+  b.output("g", b.gradients(b.reduce_mean(x, {0}), {x})[0]);
+  const Tensor g = evaluate(*b.finish(), {*Tensor::make(DType::f16, {131072})})[0];
+  EXPECT_EQ(static_cast<const uint16_t*>(g.data())[131071], 0x0080);  // 2^-17
+}
+
 // --- Several users, several steps ----------------------------------------------------------------------------------
 
 TEST(Gradients, UsesOfOneValueAreAdded) {

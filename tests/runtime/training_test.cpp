@@ -224,5 +224,42 @@ TEST(Training, ConvolutionsFollowFiniteDifferences) {
   EXPECT_LT(last, 0.7 * first);
 }
 
+// --- Fusion --------------------------------------------------------------------------------------------------------
+
+using Backward = std::vector<Var> (*)(GraphBuilder& b, Var x, Var w, Var dy);
+
+// The launches of a run for gradients of x f32[n, 256] and w f32[256].
+int64_t launches(Backward backward) {
+  GraphBuilder b;
+  const Shape shape{Dim::symbol("n"), 256};
+  const Var x = b.input("x", DType::f32, shape), w = b.input("w", DType::f32, {256});
+  const std::vector<Var> gradients = backward(b, x, w, b.input("dy", DType::f32, shape));
+  for (std::size_t i = 0; i < gradients.size(); ++i) b.output("g" + std::to_string(i), gradients[i]);
+  const Result<Model> model = b.finish();
+  EXPECT_TRUE(model.ok()) << model.status().str();
+  const Result<PlanStats> plan = compile(*model).plan(std::vector<TensorShape>{{24, 256}, {256}, {24, 256}});
+  EXPECT_TRUE(plan.ok()) << plan.status().str();
+  return plan->launches + plan->once;
+}
+
+TEST(Training, BackwardSidesAreOneKernel) {
+  EXPECT_EQ(launches([](GraphBuilder& b, Var x, Var w, Var dy) { return b.gradients(b.gelu(x + w), {x, w}, dy); }), 1);
+  EXPECT_EQ(launches([](GraphBuilder& b, Var x, Var w, Var dy) { return b.gradients(b.silu(x * w), {w}, dy); }), 1);
+  EXPECT_EQ(launches([](GraphBuilder& b, Var x, Var, Var dy) { return b.gradients(b.softmax(x, 1), {x}, dy); }), 1);
+  EXPECT_EQ(launches([](GraphBuilder& b, Var x, Var w, Var dy) { return b.gradients(b.rms_norm(x, w), {x}, dy); }), 1);
+  EXPECT_EQ(launches([](GraphBuilder& b, Var x, Var w, Var dy) { return b.gradients(b.layer_norm(x, w, w), {x}, dy); }),
+            1);
+}
+
+// Two products forward, and one for each weight and for the hidden layer backward. The slope of the activation is a
+// factor behind its product.
+TEST(Training, LayersTakeFiveProducts) {
+  const std::vector<TensorShape> shapes = {{kRows, kIn}, {kRows}, {kHidden, kIn}, {kHidden}, {kOut, kHidden}, {kOut}};
+  const Result<PlanStats> plan = compile(layers_model()).plan(shapes);
+  ASSERT_TRUE(plan.ok()) << plan.status().str();
+  EXPECT_EQ(plan->library, 5);
+  EXPECT_LE(plan->generated, 11);
+}
+
 }  // namespace
 }  // namespace fusec
