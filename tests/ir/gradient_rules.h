@@ -45,6 +45,7 @@ inline std::vector<RuleCase> indexed() {
       {"gather in front", {{{4, 2}}, indices({kN}, {3, 0, 3})}, FN(b.gather(x[0], x[1], 0))},
       {"gather between", {{{2, 3, 2}}, indices({kN}, {2, 0, 2})}, FN(b.gather(x[0], x[1], 1))},
       {"gather one", {{{kN, 3}}, indices({}, {1})}, FN(b.gather(x[0], x[1], 1))},
+      {"gather of constants", {{{kN, 5}}}, FN(b.gather(x[0], b.iota(DType::i64, {3}, 0) * 2 - 1, 1))},
       {"gather_elements", {{{kN, 4}}, indices({kN, 3}, {1, 0, 1, -1, 3, 2})}, FN(b.gather_elements(x[0], x[1], 1))},
       {"gather_elements, one each",
        {{{kN, 4, 2}}, indices({kN, 1, 2}, {1, -1, 3, 0, 0, 2})},
