@@ -55,9 +55,9 @@ inline double element(const Tensor& t, int64_t i) {
   return t.dtype() == DType::f64 ? t.as<double>()[i] : static_cast<double>(t.as<float>()[i]);
 }
 
-inline void move(const Tensor& t, int64_t i, double by) {
-  if (t.dtype() == DType::f64) const_cast<Tensor&>(t).as<double>()[i] += by;
-  if (t.dtype() == DType::f32) const_cast<Tensor&>(t).as<float>()[i] += static_cast<float>(by);
+inline void move(Tensor& t, int64_t i, double by) {
+  if (t.dtype() == DType::f64) t.as<double>()[i] += by;
+  if (t.dtype() == DType::f32) t.as<float>()[i] += static_cast<float>(by);
 }
 
 inline std::vector<Tensor> evaluate(const Model& model, const std::vector<Tensor>& inputs) {
@@ -127,6 +127,7 @@ class Differences {
   }
 
   int checked() const { return checked_; }           // elements that were compared
+  int skipped() const { return skipped_; }           // elements beside a kink
   const std::string& last() const { return last_; }  // the last wrong one
 
  private:
@@ -138,7 +139,7 @@ class Differences {
   }
 
   double slope(const Model& forward, std::size_t input, int64_t i, double step) {
-    const Tensor& x = inputs_[input];
+    Tensor& x = inputs_[input];
     const double before = element(x, i);
     move(x, i, step);
     const double above = loss(forward);
@@ -157,7 +158,10 @@ class Differences {
       const double step = x.dtype() == DType::f64 ? 1e-5 * std::max(1.0, std::fabs(element(x, i))) : 0.25;
       const double expected = slope(forward, input, i, step), other = slope(forward, input, i, step / 4);
       const double allowed = tolerance * std::max(1.0, std::fabs(expected));
-      if (std::fabs(other - expected) > allowed / 2) continue;
+      if (std::fabs(other - expected) > allowed / 2) {
+        ++skipped_;
+        continue;
+      }
       ++checked_;
       if (std::fabs(element(gradient, i) - expected) <= allowed) continue;
       ++count;
@@ -170,14 +174,14 @@ class Differences {
   std::vector<Argument> arguments_;
   std::vector<Tensor> inputs_;
   Tensor dy_;
-  int checked_ = 0;
+  int checked_ = 0, skipped_ = 0;
   std::string last_;
 };
 
 inline void check(const std::string& name, std::vector<Argument> arguments, const Function& function) {
   Differences differences(std::move(arguments));
   EXPECT_EQ(differences.wrong(function, function), 0) << name << ": " << differences.last();
-  EXPECT_GT(differences.checked(), 0) << name;
+  EXPECT_GT(differences.checked(), 10 * differences.skipped()) << name;
 }
 
 }  // namespace fusec::differences
