@@ -52,14 +52,37 @@ Result<Var> find_value(const fusec_builder& builder, fusec_value value, const st
                 "parameter '" + parameter + "' is " + std::to_string(value) + ", which is no value of this builder");
 }
 
-Result<std::vector<Var>> find_values(const fusec_builder& builder, const fusec_value* args, std::size_t count) {
-  if (count > 0) FUSEC_TRY(check_pointer(args, "args"));
+Result<std::vector<Var>> find_values(const fusec_builder& builder, const fusec_value* args, std::size_t count,
+                                     const std::string& parameter) {
+  if (count > 0) FUSEC_TRY(check_pointer(args, parameter.c_str()));
   std::vector<Var> vars;
   for (std::size_t i = 0; i < count; ++i) {
-    FUSEC_ASSIGN(const Var var, find_value(builder, args[i], "args[" + std::to_string(i) + "]"));
+    FUSEC_ASSIGN(const Var var, find_value(builder, args[i], parameter + "[" + std::to_string(i) + "]"));
     vars.push_back(var);
   }
   return vars;
+}
+
+Result<std::vector<fusec_value>> add_gradients(fusec_builder* builder, fusec_value y, fusec_value dy,
+                                               const fusec_value* wrt, std::size_t count) {
+  FUSEC_TRY(check_handle(builder, "builder"));
+  FUSEC_ASSIGN(const Var result, find_value(*builder, y, "y"));
+  FUSEC_ASSIGN(const std::vector<Var> by, find_values(*builder, wrt, count, "wrt"));
+  std::vector<Var> made;
+  if (dy == -1) {
+    made = builder->builder.gradients(result, by);
+  } else {
+    FUSEC_ASSIGN(const Var scale, find_value(*builder, dy, "dy"));
+    made = builder->builder.gradients(result, by, scale);
+  }
+  if (made.size() != count) return Status::exhausted();
+  std::vector<fusec_value> values;
+  for (Var var : made) {
+    if (!var.valid()) return take_mistake(*builder);
+    builder->values.push_back(var);
+    values.push_back(static_cast<fusec_value>(builder->values.size() - 1));
+  }
+  return values;
 }
 
 }  // namespace
@@ -144,8 +167,18 @@ fusec_error* fusec_builder_op(fusec_builder* builder, const char* op, const fuse
                               const char* attributes, fusec_value* out) {
   return add_value(builder, out, [&]() -> Result<Var> {
     FUSEC_TRY(check_pointer(op, "op"));
-    FUSEC_ASSIGN(const std::vector<Var> vars, find_values(*builder, args, arg_count));
+    FUSEC_ASSIGN(const std::vector<Var> vars, find_values(*builder, args, arg_count, "args"));
     return build_op(builder->builder, op, vars, attributes == nullptr ? "" : attributes);
+  });
+}
+
+fusec_error* fusec_builder_gradients(fusec_builder* builder, fusec_value y, fusec_value dy, const fusec_value* wrt,
+                                     size_t count, fusec_value* out) {
+  return guarded([&]() -> Status {
+    if (count > 0) FUSEC_TRY(check_pointer(out, "out"));
+    const auto values = fusec::ir::guarded([&] { return add_gradients(builder, y, dy, wrt, count); });
+    for (std::size_t i = 0; i < count; ++i) out[i] = values.ok() ? (*values)[i] : -1;
+    return values.status();
   });
 }
 

@@ -41,7 +41,7 @@ extern "C" {
 
 /* The version of this header. */
 #define FUSEC_ABI_MAJOR 0
-#define FUSEC_ABI_MINOR 3
+#define FUSEC_ABI_MINOR 4
 
 typedef struct fusec_error fusec_error;
 typedef struct fusec_options fusec_options;
@@ -296,6 +296,14 @@ FUSEC_C_API fusec_error* fusec_builder_constant_managed(fusec_builder* builder, 
  * op can do without may be left out. `out` may point to one of `args`. fusec_builder_ops_json lists all ops. */
 FUSEC_C_API fusec_error* fusec_builder_op(fusec_builder* builder, const char* op, const fusec_value* args,
                                           size_t arg_count, const char* attributes, fusec_value* out);
+
+/* The gradients of y by the `count` values `wrt`, into the `count` values `out`: of the sum of y * dy, each with the
+ * dtype and shape of its wrt, as values like any other; zeros where y does not depend on it. `dy` has the dtype and
+ * shape of y; with -1 for it, y has one element and dy is 1. Integers and bools are constants here. FUSEC_UNSUPPORTED
+ * names the op between y and wrt that has no gradient; docs/gradients.md states the rules. `out` may be `wrt`. After an
+ * error each of `out` is -1. */
+FUSEC_C_API fusec_error* fusec_builder_gradients(fusec_builder* builder, fusec_value y, fusec_value dy,
+                                                 const fusec_value* wrt, size_t count, fusec_value* out);
 
 /* All ops: [{"op": "conv", "min_args": 2, "max_args": 3, "attributes": [{"name": "strides", "kind": "integers",
  * "required": false}, ...]}, ...]. max_args is -1 where there is no bound. kind is integer, number, flag, name, text,

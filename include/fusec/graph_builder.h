@@ -87,7 +87,7 @@ class FUSEC_API GraphBuilder {
   // two weights have one name.
   Var weight(std::string name, const Tensor& data);
   void output(std::string name, Var value);
-  // The model so far. invalid_argument with every mistake made: the first as the message, the others as notes.
+  // The model so far, or every mistake made: the first as the error, invalid_argument for most, the others as notes.
   Result<Model> finish() const noexcept;
 
   // Any row of the scalar op table (docs/ops.md) by name, `cast` apart.
@@ -220,6 +220,15 @@ class FUSEC_API GraphBuilder {
   // What the function of the host that is registered as `name` (fusec/custom_call.h) makes of the arguments, 1 to
   // kMaxCallInputs. Extents of the shape are expressions over the symbols of the inputs.
   Var custom_call(std::string name, std::vector<Var> args, DType dtype, Shape shape, std::string attributes = "");
+
+  // Reverse-mode gradients: for each of wrt the gradient of the sum of y * dy by it, with its dtype and shape, as ops
+  // of this graph like any other. Zeros where y does not depend on it. dy has the dtype and shape of y; without it y
+  // has one element and dy is 1. Only floats have gradients: integers and bools are constants for them, as `x > 0` in
+  // `where(x > 0, ...)`. Mistakes, of which the results are invalid Vars: y or one of wrt is no float, dy does not fit,
+  // and (unsupported) an op between them has no gradient. Without memory for it the list is empty. docs/gradients.md
+  // states the rules, also at kinks and ties.
+  std::vector<Var> gradients(Var y, const std::vector<Var>& wrt) noexcept;
+  std::vector<Var> gradients(Var y, const std::vector<Var>& wrt, Var dy) noexcept;
 
   // Compositions.
   Var softmax(Var x, int64_t axis);      // exp(x - max) / sum(exp(x - max))

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ir/graph/builder_state.h"
 #include "ir/graph/model_internal.h"
 #include "ir/support/check.h"
 
@@ -15,74 +16,6 @@ namespace fusec {
 using ir::Attrs;
 using ir::ScalarOp;
 using ir::TensorOp;
-
-// Builds the graph. A failing step records the reason and returns an invalid Var.
-struct BuilderState {
-  ir::Graph graph;
-  std::vector<Status> errors;
-  bool exhausted = false;  // there was no memory to record an error
-
-  void record(Status error) noexcept {
-    try {
-      errors.push_back(std::move(error));
-    } catch (...) {
-      exhausted = true;
-    }
-  }
-
-  Var fail(std::string message) {
-    record(Status(StatusCode::invalid_argument, std::move(message)));
-    return Var();
-  }
-  Var var(ir::ValueId v) { return Var(this, v.index); }
-  static ir::ValueId id(Var v) { return ir::ValueId{v.id_}; }
-  static BuilderState* of(Var v) { return v.builder_; }
-
-  // Whether all are valid and belong to this builder. An invalid Var was reported where it arose.
-  bool usable(const std::vector<Var>& vars, std::string_view op) {
-    for (Var v : vars) {
-      if (v.builder_ == nullptr) {
-        if (errors.empty()) fail(std::string(op) + ": an operand is an empty Var");
-        return false;
-      }
-      if (v.builder_ != this) {
-        fail(std::string(op) + ": an operand belongs to another GraphBuilder");
-        return false;
-      }
-    }
-    return true;
-  }
-
-  Var node(ir::Op op, const std::vector<Var>& operands, Attrs attrs = {}) {
-    if (!usable(operands, op.name())) return Var();
-    std::vector<ir::ValueId> inputs;
-    std::vector<ir::Type> types;
-    for (Var v : operands) {
-      inputs.push_back(id(v));
-      types.push_back(graph.type(id(v)));
-    }
-    Result<ir::Type> type = ir::infer_type(op, types, attrs);
-    if (!type.ok()) return fail(type.status().message());
-    return var(ir::add_node(graph, op, std::move(inputs), std::move(attrs)));
-  }
-
-  Var scalar(ScalarOp op, const std::vector<Operand>& operands, Attrs attrs = {}) {
-    // Numbers take the dtype of the first Var; the condition of `where` does not count.
-    const std::size_t first = ir::info(op).typing == ir::Typing::select ? 1 : 0;
-    std::optional<DType> dtype;
-    for (std::size_t i = first; i < operands.size() && !dtype; ++i) {
-      if (!operands[i].is_number && operands[i].var.valid()) dtype = operands[i].var.dtype();
-    }
-    std::vector<Var> vars;
-    for (const Operand& operand : operands) {
-      if (operand.is_number && !dtype) {
-        return fail(std::string(ir::info(op).name) + ": a number needs a Var beside it to take its type from");
-      }
-      vars.push_back(operand.is_number ? var(ir::add_scalar_constant(graph, *dtype, operand.number)) : operand.var);
-    }
-    return node(op, vars, std::move(attrs));
-  }
-};
 
 namespace {
 
@@ -468,16 +401,28 @@ Var GraphBuilder::custom_call(std::string name, std::vector<Var> args, DType dty
   });
 }
 
+namespace {
+
+// The maximum that is subtracted before exp, for the range alone: results do not depend on it, so that gradients take
+// it for a constant.
+Var held_max(BuilderState& state, Var x, int64_t axis) {
+  const Var highest = reduce(state, TensorOp::reduce_max, x, {axis}, true);
+  if (highest.valid()) state.held.insert(BuilderState::id(highest));
+  return highest;
+}
+
+}  // namespace
+
 Var GraphBuilder::softmax(Var x, int64_t axis) {
   return guarded(state_.get(), [&] {
-    const Var e = exp(x - reduce_max(x, {axis}, true));
+    const Var e = exp(x - held_max(*state_, x, axis));
     return e / reduce_sum(e, {axis}, true);
   });
 }
 
 Var GraphBuilder::log_softmax(Var x, int64_t axis) {
   return guarded(state_.get(), [&] {
-    const Var shifted = x - reduce_max(x, {axis}, true);
+    const Var shifted = x - held_max(*state_, x, axis);
     return shifted - log(reduce_sum(exp(shifted), {axis}, true));
   });
 }

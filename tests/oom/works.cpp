@@ -177,11 +177,12 @@ Work builder_work(const std::string& folder) {
     try {
       GraphBuilder b;
       const Var x = b.input("x", DType::f32, {Dim::symbol("n"), 64});
-      b.output("y", b.softmax(b.gelu(b.layer_norm(x * 2 + 1, 0.5, 0.25)), -1));
+      const Var y = b.softmax(b.gelu(b.layer_norm(x * 2 + 1, 0.5, 0.25)), -1);
+      for (Var gradient : b.gradients(y, {x}, y)) b.output("y", gradient);
       FUSEC_ASSIGN(const Model model, b.finish());
       FUSEC_ASSIGN(const JitFunction function, jit(model, state->options));
-      Tensor y;
-      return function({&state->x, 1}, {&y, 1});
+      Tensor result;
+      return function({&state->x, 1}, {&result, 1});
     } catch (const std::bad_alloc&) {
       return Status::exhausted();  // names and shapes are made here, by the caller
     }

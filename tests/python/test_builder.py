@@ -119,6 +119,36 @@ class Mistakes(TestCase):
             x + builder.input("y", "f32", [4])
 
 
+class Gradients(TestCase):
+    def test_a_step_of_gradient_descent(self):
+        builder = fusec.Builder()
+        x, t = builder.input("x", "f32", ["n", 3]), builder.input("t", "f32", ["n", 2])
+        w, b = builder.input("w", "f32", [3, 2]), builder.input("b", "f32", [2])
+        loss = (x @ w + b - t).square().reduce_mean(axes=[0, 1])
+        dw, db = builder.gradients(loss, [w, b])
+        self.assertEqual((dw.shape, db.dtype), ((3, 2), "f32"))
+        for name, value in (("loss", loss), ("w", w - 0.1 * dw), ("b", b - 0.1 * db)):
+            builder.output(name, value)
+        step = fusec.compile(builder)
+        X, W, B = np.arange(12, dtype=np.float32).reshape(4, 3) / 6 - 1, np.zeros((3, 2), np.float32), np.ones(2, np.float32)
+        T = X @ np.array([[1, 2], [0, -1], [3, 0]], np.float32)
+        error = X @ W + B - T
+        loss, new_w, new_b = step(X, T, W, B)
+        np.testing.assert_allclose(new_w, W - 0.1 * X.T @ error / 4, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(new_b, B - 0.1 * error.sum(0) / 4, rtol=1e-5, atol=1e-6)
+        self.assertLess(step(X, T, new_w, new_b)[0], loss)
+
+    def test_dy_and_mistakes(self):
+        builder, other = fusec.Builder(), fusec.Builder()
+        x = builder.input("x", "f32", [3])
+        builder.output("g", builder.gradients(x * x, [x], dy=np.array([1, 2, 3], np.float32))[0])
+        np.testing.assert_array_equal(fusec.compile(builder)(np.array([1, 1, 2], np.float32)), [2, 4, 12])
+        with self.assertRaisesRegex(fusec.InvalidArgument, "is no Value of this Builder"):
+            builder.gradients(x, [other.input("y", "f32", [])])
+        with self.assertRaisesRegex(fusec.Unsupported, r"mod of f32\[3\], f32\[3\] has no gradient"):
+            builder.gradients(x % x, [x], dy=x)
+
+
 class Jit(TestCase):
     def test_one_compile_for_all_extents(self):
         @fusec.jit

@@ -157,6 +157,17 @@ class Builder(BuilderOps):
         text = " ".join(f"{name}={_attribute(op, name, value)}" for name, value in attributes.items() if value is not None)
         return self._value("builder_op", op.encode(), indices, len(values), text.encode())
 
+    def gradients(self, y, wrt, dy=None):
+        """The gradients of y by each Value of a list: of the sum of y * dy, each with the dtype and shape of its wrt, zeros where y does not
+        depend on it. dy has the dtype and shape of y; without it y has one element, and dy is 1."""
+        for item in (y, *wrt):
+            if not isinstance(item, Value) or item.builder is not self:
+                raise InvalidArgument(f"gradients: {item!r} is no Value of this Builder")
+        scale = -1 if dy is None else self._argument("gradients", dy, y).index
+        given = (c_int32 * len(wrt))(*(value.index for value in wrt))
+        _library.call("builder_gradients", self._handle.value, y.index, scale, given, len(wrt), given)
+        return [Value(self, index) for index in given]
+
     def _argument(self, op, item, like):
         if isinstance(item, Value):
             if item.builder is not self:

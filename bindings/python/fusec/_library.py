@@ -9,7 +9,7 @@ from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_int64, c_size_
 from . import _ending, _errors
 from ._structs import CALL_FUNCTION, Host, ManagedTensor, Tensor
 
-ABI_MAJOR, ABI_MINOR = 0, 3  # of fusec/c.h when this package was written
+ABI_MAJOR, ABI_MINOR = 0, 4  # of fusec/c.h when this package was written
 FILE, RUNTIME_FILE = "libfusec-c.so.0", "libfusec-c-runtime.so.0"
 
 
@@ -90,6 +90,7 @@ _FUNCTIONS = {  # name: (result, parameters)
     "builder_weight": (_ERROR, [c_void_p, c_char_p, POINTER(Tensor), POINTER(c_int32)]),
     "builder_constant_managed": (_ERROR, [c_void_p, POINTER(ManagedTensor), POINTER(c_int32)]),
     "builder_op": (_ERROR, [c_void_p, c_char_p, POINTER(c_int32), c_size_t, c_char_p, POINTER(c_int32)]),
+    "builder_gradients": (_ERROR, [c_void_p, c_int32, c_int32, POINTER(c_int32), c_size_t, POINTER(c_int32)]),
     "builder_ops_json": (_ERROR, [_OUT_TEXT]),
     "builder_value_json": (_ERROR, [c_void_p, c_int32, _OUT_TEXT]),
     "builder_output": (_ERROR, [c_void_p, c_char_p, c_int32]),
