@@ -273,5 +273,54 @@ TEST(BuilderOps, survive_strange_attributes) {
   }
 }
 
+// d/dx of the sum of x * x * w, with and without a dy, into the array that says by which values.
+TEST(BuilderOps, have_gradients) {
+  auto builder = make<fusec_builder>(fusec_builder_new);
+  fusec_builder* const b = builder.get();
+  fusec_value x = -1, w = -1, unused = -1, whole = -1, k = -1;
+  EXPECT_OK(fusec_builder_input(b, "x", "f32", "[n, 2]", &x));
+  EXPECT_OK(fusec_builder_scalar(b, "f32", 3, &w));
+  EXPECT_OK(fusec_builder_scalar(b, "f32", 1, &unused));
+  fusec_value args[] = {x, x};
+  EXPECT_OK(fusec_builder_op(b, "mul", args, 2, "", &args[0]));
+  args[1] = w;
+  EXPECT_OK(fusec_builder_op(b, "mul", args, 2, "", &args[0]));
+  EXPECT_OK(fusec_builder_op(b, "reduce_sum", args, 1, "axes=[0, 1]", &whole));
+  fusec_value by[] = {x, w, unused};
+  EXPECT_OK(fusec_builder_gradients(b, whole, -1, by, 3, by));
+  EXPECT_EQ(read_json(fusec_builder_value_json, b, by[0]).dump(), R"({"dtype":"f32","shape":["n",2]})");
+  EXPECT_OK(fusec_builder_output(b, "dx", by[0]));
+  EXPECT_OK(fusec_builder_output(b, "dw", by[1]));
+  EXPECT_OK(fusec_builder_output(b, "none", by[2]));
+  EXPECT_OK(fusec_builder_gradients(b, args[0], x, &x, 1, &by[0]));
+  EXPECT_OK(fusec_builder_output(b, "by_dy", by[0]));
+  EXPECT_OK(fusec_builder_gradients(b, whole, -1, nullptr, 0, nullptr));
+
+  const auto options = quiet_options();
+  const auto model = make<fusec_model>(fusec_builder_finish, b);
+  const auto engine = make<fusec_engine>(fusec_engine_compile, model.get(), options.get());
+  const auto session = make<fusec_session>(fusec_session_new, engine.get());
+  ASSERT_NE(session, nullptr);
+  const int64_t extents[] = {1, 2};
+  float in[] = {1, 2}, dx[2], dw, none, by_dy[2];
+  const void* inputs[] = {in};
+  void* outputs[] = {dx, &dw, &none, by_dy};
+  ASSERT_OK(fusec_session_run_raw(session.get(), extents, const_cast<void**>(inputs), outputs, nullptr));
+  EXPECT_EQ((std::vector<float>{dx[0], dx[1], dw, none, by_dy[0], by_dy[1]}), (std::vector<float>{6, 12, 5, 0, 6, 24}));
+
+  by[0] = x;
+  by[1] = 99;
+  expect_refused(fusec_builder_gradients(b, whole, -1, by, 2, by), "parameter 'wrt[1]' is 99, which is no value");
+  EXPECT_EQ(by[0], -1);
+  EXPECT_EQ(by[1], -1);
+  EXPECT_OK(fusec_builder_gradients(b, whole, -1, &x, 1, &by[0]));  // a wrong call leaves the builder as it was
+  args[0] = args[1] = x;
+  EXPECT_OK(fusec_builder_op(b, "mod", args, 2, "", &k));
+  expect_refused(fusec_builder_gradients(b, k, x, &x, 1, &by[0]), "mod of f32[n, 2], f32[n, 2] has no gradient",
+                 FUSEC_UNSUPPORTED);
+  EXPECT_EQ(by[0], -1);
+  expect_refused(fusec_builder_gradients(b, x, -1, &x, 1, &by[0]), "the result is f32[n, 2]; without a dy");
+}
+
 }  // namespace
 }  // namespace fusec::c_test

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads, stores, guards, shared memory and threads of generated CUDA, run on the CPU, against the evaluator, bit for
-// bit.
+// Loads, stores, guards, shared memory and threads of generated CUDA, run on the CPU, with the evaluator's bits.
 #include <gtest/gtest.h>
 
 #include <cstring>
