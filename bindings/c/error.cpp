@@ -3,6 +3,7 @@
 
 #include "bindings/c/error.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -33,10 +34,15 @@ static_assert(static_cast<int>(Severity::error) == FUSEC_LOG_ERROR);
 
 constinit fusec_error no_memory{.code = FUSEC_OUT_OF_MEMORY, .message = "out of memory"};
 
+// No lock is held while the function runs: it may wait for a lock of the host, such as Python's, whose owner is about
+// to log something itself.
 struct Log {
-  std::mutex mutex;
+  std::mutex changes;  // held by fusec_set_log
+  std::mutex mutex;    // of function, user and slot
   void (*function)(void*, int, const char*) = nullptr;
   void* user = nullptr;
+  unsigned slot = 0;                   // of the function: it alternates
+  std::atomic<unsigned> running[2]{};  // calls of the function of each slot that have not returned
 };
 constinit Log current_log;
 
@@ -80,10 +86,17 @@ Status reject_type(const char* parameter, Magic found, Magic expected) {
 }
 
 void log_message(int severity, const std::string& message) {
-  {
-    const std::lock_guard lock(current_log.mutex);
-    if (current_log.function != nullptr) return current_log.function(current_log.user, severity, message.c_str());
+  std::unique_lock lock(current_log.mutex);
+  if (auto* const function = current_log.function) {
+    void* const user = current_log.user;
+    std::atomic<unsigned>& running = current_log.running[current_log.slot];
+    ++running;
+    lock.unlock();
+    function(user, severity, message.c_str());
+    if (--running == 0) running.notify_all();
+    return;
   }
+  lock.unlock();
   if (severity >= FUSEC_LOG_WARNING)
     (void)std::fprintf(stderr, "fusec: %s: %s\n", severity == FUSEC_LOG_WARNING ? "warning" : "error", message.c_str());
 }
@@ -132,9 +145,14 @@ void fusec_error_free(fusec_error* error) {
 }
 
 void fusec_set_log(void (*log)(void* user, int severity, const char* message), void* user) {
-  const std::lock_guard lock(current_log.mutex);
+  const std::lock_guard only(current_log.changes);
+  std::unique_lock lock(current_log.mutex);
+  std::atomic<unsigned>& running = current_log.running[current_log.slot];
+  current_log.slot ^= 1;
   current_log.function = log;
   current_log.user = user;
+  lock.unlock();
+  for (unsigned left = running; left != 0; left = running) running.wait(left);
 }
 
 void fusec_free(void* memory) { std::free(memory); }

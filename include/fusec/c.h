@@ -141,9 +141,9 @@ enum {
 };
 
 /* From now on `log` is called with each message of this process, with `user` as it is given here; NULL: each warning
- * and error is one line on stderr, as at the start. Calls come from any thread, one at a time; `message` lives until
- * `log` returns, which must not call a function of this header. When fusec_set_log returns, the function set before is
- * not called any more. Severities grow with importance; later versions may add some. */
+ * and error is one line on stderr, as at the start. Calls come from any thread, several at once; `message` lives until
+ * `log` returns, which must not call a function of this header. When fusec_set_log returns, no call of the function set
+ * before is left, and none will come. Severities grow with importance; later versions may add some. */
 FUSEC_C_API void fusec_set_log(void (*log)(void* user, int severity, const char* message), void* user);
 
 /* Ends a text that a function of this header gave back by a `char** out`, and the bytes of fusec_compile_package_bytes.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a host gives by the C interface: a log, memory, threads, progress, weights, custom calls and pools.
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -162,6 +164,42 @@ TEST(CHost, messages_have_severities) {
   EXPECT_GT(said[FUSEC_LOG_DEBUG], 0);
   EXPECT_EQ(said[FUSEC_LOG_INFO], 1);
   EXPECT_EQ(said[FUSEC_LOG_WARNING], 0);
+}
+
+// Two threads that meet in the log function, and leave it a while later.
+struct Meeting {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int in = 0, out = 0;
+
+  bool wait_for_both() {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, std::chrono::seconds(60), [&] { return in == 2; });
+  }
+  void come() {
+    {
+      const std::lock_guard lock(mutex);
+      ++in;
+    }
+    changed.notify_all();
+    EXPECT_TRUE(wait_for_both());
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const std::lock_guard lock(mutex);
+    ++out;
+  }
+};
+
+TEST(CHost, threads_log_at_once) {
+  Meeting meeting;
+  const auto model = rows_model();
+  const auto make_mistake = [&] { fusec_options_free(reinterpret_cast<fusec_options*>(model.get())); };
+  fusec_set_log([](void* user, int, const char*) { static_cast<Meeting*>(user)->come(); }, &meeting);
+  std::thread one(make_mistake), other(make_mistake);
+  EXPECT_TRUE(meeting.wait_for_both());
+  fusec_set_log(nullptr, nullptr);
+  EXPECT_EQ(meeting.out, 2);  // no call is left
+  one.join();
+  other.join();
 }
 
 TEST(CHost, weights_are_replaced) {
