@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// A GPU, and its memory as ONNX Runtime allocates it.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "bindings/onnxruntime/cuda.h"
+
+namespace fusec::ort {
+
+// One GPU of the process. Its primary context is retained when it is first used. Threads may call at once.
+class Gpu {
+ public:
+  // `cuda` must outlive the object.
+  Gpu(const Cuda& cuda, int ordinal) : cuda_(cuda), ordinal_(ordinal) {}
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+  ~Gpu();
+
+  const Cuda& cuda() const { return cuda_; }
+  int ordinal() const { return ordinal_; }
+  // "cuda:0": the device of fusec's options.
+  std::string name() const { return "cuda:" + std::to_string(ordinal_); }
+
+  // Makes the GPU's context the current one of this thread, until the object ends.
+  class Current {
+   public:
+    explicit Current(Gpu& gpu);
+    Current(const Current&) = delete;
+    Current& operator=(const Current&) = delete;
+    ~Current();
+
+   private:
+    const Cuda& cuda_;
+  };
+
+  // Memory of the GPU for work on `stream`. What was freed is kept for later allocations; where it was used on another
+  // stream, `stream` waits for what was put there before it was freed. Null: as without a stream. Throws Failure where
+  // there is none left.
+  void* allocate(std::size_t bytes, CudaStream stream);
+  // Memory of the GPU that any stream may use at once. It is given back to the driver when it is freed.
+  void* allocate(std::size_t bytes);
+  void free(void* memory);
+
+  // Pinned memory of the host.
+  void* allocate_host(std::size_t bytes);
+  void free_host(void* memory);
+
+  // Copies between any two of host, pinned and GPU memory. The copy is over when the function returns if `stream` is
+  // null; it is then in order with all streams of `create_stream`.
+  void copy(void* to, const void* from, std::size_t bytes, CudaStream stream);
+  void wait_for(CudaStream stream);
+
+  CudaStream create_stream();
+  // Waits for the stream.
+  void destroy_stream(CudaStream stream);
+
+ private:
+  struct Block {
+    std::size_t bytes = 0;
+    CudaStream stream = nullptr;  // null where that has ended
+    CudaEvent freed = nullptr;    // on that stream
+  };
+  CudaContext context();
+  void* new_memory(std::size_t bytes);
+  bool take_kept(std::size_t bytes, CudaStream stream, void** memory);
+  bool release_kept();
+
+  const Cuda& cuda_;
+  const int ordinal_;
+  std::mutex mutex_;  // of all below
+  CudaContext context_ = nullptr;
+  int device_ = 0;
+  std::unordered_map<void*, Block> used_;
+  std::multimap<std::size_t, std::pair<void*, Block>> kept_;  // by size
+};
+
+}  // namespace fusec::ort
