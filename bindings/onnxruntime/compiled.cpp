@@ -146,6 +146,11 @@ void Compiled::make_outputs(const Api& api, OrtKernelContext* context, RunState&
     const Size rank = static_cast<Size>(outputs_[i].rank);
     auto* const value = api.get<api::KernelContextGetOutput, OrtValue*>(context, output_places_[i], extents, rank);
     state.outputs[i] = api.get<api::GetTensorMutableData, void*>(value);
+    const bool is_empty = std::find(extents, extents + rank, 0) != extents + rank;
+    if (gpu_ != nullptr && state.outputs[i] == nullptr && !is_empty) {
+      throw Failure(ErrorCode::ep_fail,
+                    "fusec: there is no memory left on " + gpu_->name() + " for output '" + outputs_[i].name + "'");
+    }
     extents += rank;
   }
 }

@@ -63,7 +63,7 @@ void* Gpu::new_memory(std::size_t bytes) {
 bool Gpu::release_kept() {
   const bool any = !kept_.empty();
   for (auto& [bytes, entry] : kept_) {
-    if (entry.second.freed != nullptr) cuda_.destroy_event(entry.second.freed);
+    cuda_.destroy_event(entry.second.freed);
     cuda_.free(address(entry.first));  // waits for the GPU
   }
   kept_.clear();
@@ -81,7 +81,9 @@ bool Gpu::take_kept(std::size_t bytes, CudaStream stream, void** memory) {
     }
   }
   auto [address, block] = found->second;
-  if (block.stream != nullptr && block.stream != stream) {
+  if (stream == nullptr) {
+    cuda_.check(cuda_.wait_for_event(block.freed), "cuEventSynchronize");
+  } else if (block.stream != stream) {
     cuda_.check(cuda_.make_stream_wait(stream, block.freed, 0), "cuStreamWaitEvent");
   }
   kept_.erase(found);
@@ -92,7 +94,6 @@ bool Gpu::take_kept(std::size_t bytes, CudaStream stream, void** memory) {
 }
 
 void* Gpu::allocate(std::size_t bytes, CudaStream stream) {
-  if (stream == nullptr) return allocate(bytes);
   const Current current(*this);
   const std::lock_guard lock(mutex_);
   bytes = rounded(bytes);
@@ -110,23 +111,15 @@ void* Gpu::allocate(std::size_t bytes, CudaStream stream) {
   return memory;
 }
 
-void* Gpu::allocate(std::size_t bytes) {
-  const Current current(*this);
-  const std::lock_guard lock(mutex_);
-  return new_memory(bytes);
-}
-
 void Gpu::free(void* memory) {
   const Current current(*this);
   const std::lock_guard lock(mutex_);
   const auto used = used_.find(memory);
-  if (used == used_.end()) {
-    cuda_.check(cuda_.free(address(memory)), "cuMemFree");
-    return;
-  }
+  if (used == used_.end())
+    throw Failure(ErrorCode::invalid_argument, "fusec: memory is freed that is not of " + name());
   const Block block = used->second;
+  cuda_.check(cuda_.record_event(block.freed, block.stream), "cuEventRecord");
   used_.erase(used);
-  if (block.stream != nullptr) cuda_.check(cuda_.record_event(block.freed, block.stream), "cuEventRecord");
   kept_.emplace(block.bytes, std::pair(memory, block));
 }
 

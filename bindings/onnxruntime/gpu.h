@@ -38,12 +38,11 @@ class Gpu {
     const Cuda& cuda_;
   };
 
-  // Memory of the GPU for work on `stream`. What was freed is kept for later allocations; where it was used on another
-  // stream, `stream` waits for what was put there before it was freed. Null: as without a stream. Throws Failure where
-  // there is none left.
+  // Memory of the GPU for work on `stream`, or, if it is null, for work on any stream. Throws Failure where there is
+  // none left. What was freed is kept for later allocations, which come behind the work that was put on the stream
+  // before it was freed: another stream waits for that, and without a stream the calling thread does. The driver's own
+  // functions would wait for all work of the GPU.
   void* allocate(std::size_t bytes, CudaStream stream);
-  // Memory of the GPU that any stream may use at once. It is given back to the driver when it is freed.
-  void* allocate(std::size_t bytes);
   void free(void* memory);
 
   // Pinned memory of the host.
@@ -62,8 +61,8 @@ class Gpu {
  private:
   struct Block {
     std::size_t bytes = 0;
-    CudaStream stream = nullptr;  // null where that has ended
-    CudaEvent freed = nullptr;    // on that stream
+    CudaStream stream = nullptr;  // null: any, as where the stream has ended
+    CudaEvent freed = nullptr;    // recorded on the stream, or on the legacy default one, which waits for all of ours
   };
   CudaContext context();
   void* new_memory(std::size_t bytes);

@@ -35,7 +35,7 @@ struct Allocator : OrtAllocator {
 
   void* allocate(std::size_t bytes) noexcept {
     if (bytes == 0) return nullptr;
-    return allocated([&] { return is_host ? gpu.allocate_host(bytes) : gpu.allocate(bytes); });
+    return allocated([&] { return is_host ? gpu.allocate_host(bytes) : gpu.allocate(bytes, nullptr); });
   }
 
   void* allocate_on(std::size_t bytes, OrtSyncStream* stream) noexcept {
@@ -93,6 +93,7 @@ struct Transfer : OrtDataTransferImpl {
     if (bytes == 0) return;
     const auto* const source = api.get<api::GetTensorData, const void*>(from);
     auto* const target = api.get<api::GetTensorMutableData, void*>(to);
+    if (target == nullptr) throw Failure(ErrorCode::ep_fail, "fusec: there is no memory left on " + gpu->name());
     auto* const handle =
         stream == nullptr ? nullptr : static_cast<CudaStream>(api.plain<api::SyncStreamGetHandle>(stream));
     gpu->copy(target, source, bytes, handle);

@@ -267,3 +267,28 @@ extern "C" __attribute__((visibility("default"))) fusec_error* fusec_session_run
   }
   return real<decltype(&fusec_session_run_raw)>("fusec_session_run_raw")(session, extents, inputs, outputs, stream);
 }
+
+namespace {
+
+// As a package for a GPU could not be loaded here.
+const char* target_here(const char* target) { return std::strncmp(target, "cuda:", 5) == 0 ? "cpu:native" : target; }
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) fusec_error* fusec_compile_package(const fusec_model* model,
+                                                                                     const char* const* targets,
+                                                                                     size_t count, const char* path,
+                                                                                     const fusec_options* options) {
+  const char* const target = target_here(targets[0]);
+  return real<decltype(&fusec_compile_package)>("fusec_compile_package")(model, &target, count, path, options);
+}
+
+extern "C" __attribute__((visibility("default"))) fusec_error* fusec_compile_package_bytes(const fusec_model* model,
+                                                                                           const char* const* targets,
+                                                                                           size_t count,
+                                                                                           const fusec_options* options,
+                                                                                           void** bytes, size_t* size) {
+  const char* const target = target_here(targets[0]);
+  return real<decltype(&fusec_compile_package_bytes)>("fusec_compile_package_bytes")(model, &target, count, options,
+                                                                                     bytes, size);
+}
