@@ -135,6 +135,19 @@ void Compiled::free_moved(RunState& state) const {
   state.moved.clear();
 }
 
+// A kernel that wrote elsewhere would end the work of the whole process on the GPU.
+void Compiled::check_output(const Api& api, OrtValue* value, std::size_t index, bool is_empty) const {
+  if (is_empty) return;
+  const std::string what = gpu_->name() + " for output '" + outputs_[index].name + "'";
+  if (api.get<api::GetTensorMutableData, void*>(value) == nullptr) {
+    throw Failure(ErrorCode::ep_fail, "fusec: there is no memory left on " + what);
+  }
+  const Place place = place_of(api, static_cast<const OrtValue*>(value));
+  if (!place.on_gpu && !place.is_pinned) {
+    throw Failure(ErrorCode::ep_fail, "fusec: ONNX Runtime gave memory of the host and not of " + what);
+  }
+}
+
 void Compiled::make_outputs(const Api& api, OrtKernelContext* context, RunState& state) const {
   if (state.seen_extents != state.extents || state.seen_extents.empty()) {
     state.seen_extents.clear();
@@ -146,11 +159,7 @@ void Compiled::make_outputs(const Api& api, OrtKernelContext* context, RunState&
     const Size rank = static_cast<Size>(outputs_[i].rank);
     auto* const value = api.get<api::KernelContextGetOutput, OrtValue*>(context, output_places_[i], extents, rank);
     state.outputs[i] = api.get<api::GetTensorMutableData, void*>(value);
-    const bool is_empty = std::find(extents, extents + rank, 0) != extents + rank;
-    if (gpu_ != nullptr && state.outputs[i] == nullptr && !is_empty) {
-      throw Failure(ErrorCode::ep_fail,
-                    "fusec: there is no memory left on " + gpu_->name() + " for output '" + outputs_[i].name + "'");
-    }
+    if (gpu_ != nullptr) check_output(api, value, i, std::find(extents, extents + rank, 0) != extents + rank);
     extents += rank;
   }
 }

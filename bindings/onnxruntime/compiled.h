@@ -58,6 +58,7 @@ class Compiled {
   void read_inputs(const Api& api, const OrtKernelContext* context, RunState& state) const;
   void* move_to_gpu(const Api& api, const OrtValue* value, RunState& state) const;
   void free_moved(RunState& state) const;
+  void check_output(const Api& api, OrtValue* value, std::size_t index, bool is_empty) const;
   void make_outputs(const Api& api, OrtKernelContext* context, RunState& state) const;
   void put_run(RunState& state) const;
   void run_by_tensors(RunState& state) const;

@@ -79,9 +79,10 @@ struct Transfer : OrtDataTransferImpl {
 
   // The GPU that copies between two places, or null where none does.
   Gpu* gpu_for(const Place& from, const Place& to) const {
-    if (!from.known || !to.known || (!from.on_gpu && !to.on_gpu)) return nullptr;
-    if (from.on_gpu && to.on_gpu && from.ordinal != to.ordinal) return nullptr;
-    return find(from.on_gpu ? from.ordinal : to.ordinal);
+    if (!from.known || !to.known) return nullptr;
+    if (from.on_gpu && to.on_gpu) return from.ordinal == to.ordinal ? find(to.ordinal) : nullptr;
+    if (from.on_gpu || to.on_gpu) return find(from.on_gpu ? from.ordinal : to.ordinal);
+    return from.is_pinned || to.is_pinned ? find(from.is_pinned ? from.ordinal : to.ordinal) : nullptr;
   }
 
   void copy(const OrtValue* from, OrtValue* to, OrtSyncStream* stream) const {

@@ -26,8 +26,8 @@ Place place_of(const Api& api, const OrtValue* value);
 OrtAllocator* make_allocator(const Api& api, Gpu& gpu, const OrtMemoryInfo* info, bool is_host);
 void end_allocator(OrtAllocator* allocator);
 
-// Copies between the host and a GPU, and inside of a GPU. `find` answers the GPU of an ordinal, or null; it must stay
-// valid as long as the object.
+// Copies between the host, pinned memory and a GPU, and inside of a GPU. `find` answers the GPU of an ordinal, or null;
+// it must stay valid as long as the object.
 OrtDataTransferImpl* make_data_transfer(const Api& api, std::function<Gpu*(int ordinal)> find);
 
 // A stream of the GPU, whose handle is a CUstream. The GPU must outlive it.

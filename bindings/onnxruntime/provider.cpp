@@ -131,6 +131,7 @@ class Provider : public OrtEp {
     // ONNX Runtime asks for the graphs inside nodes first, and compiles what was claimed before it asks for the next
     // graph.
     is_report_due_ = !graph.is_nested;
+    settings_.weights->clear();
     if (!claims && !claims_for_error) finish_report();
   }
 

@@ -17,7 +17,8 @@ namespace fusec::ort {
 
 constexpr const char* kProviderName = "fusec";
 
-// Copies of weights for a session on a GPU, one of each while the session compiles.
+// Copies of weights for a session on a GPU, one of each for all attempts to compile a graph. They are found by address,
+// so they are cleared before ONNX Runtime may free what they were made from.
 class WeightCopies {
  public:
   using Bytes = std::vector<std::byte>;

@@ -32,7 +32,7 @@ struct State {
     std::size_t inputs, outputs;
   };
   std::map<const fusec_session*, Counts> sessions;
-  long strays = 0;  // tensors of a run that were not in the memory of a GPU
+  long strays = 0;  // tensors of a run that a GPU cannot reach
   long runs = 0;    // on a stream
 };
 
@@ -83,7 +83,8 @@ std::string device_list() {
 
 void look_at(void* const* tensors, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
-    if (tensors[i] != nullptr && !holds(state().memory, reinterpret_cast<uintptr_t>(tensors[i]))) ++state().strays;
+    const auto address = reinterpret_cast<uintptr_t>(tensors[i]);
+    if (address != 0 && !holds(state().memory, address) && !holds(state().pinned, address)) ++state().strays;
   }
 }
 

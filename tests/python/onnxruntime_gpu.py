@@ -20,6 +20,7 @@ import onnxruntime as ort
 
 NVIDIA = 0x10DE
 FLOAT, INT64 = 1, 7
+VERSION = tuple(int(part) for part in ort.__version__.split(".")[:2])
 
 
 # A writer of ONNX models: the package onnx need not be there. Fields are pairs of a number and a value of the protobuf message.
@@ -166,6 +167,18 @@ class Gpu(unittest.TestCase):
             ort.copy_tensors([second], [host], stream)
             np.testing.assert_array_equal(second.numpy(), data)  # in order with the stream
             np.testing.assert_array_equal(host.numpy(), data)
+
+    @unittest.skipIf(VERSION < (1, 32), "this release's Python package makes no value in memory that the host reads, too")
+    def test_pinned_memory(self):
+        def pinned(*shape):
+            return ort.OrtValue.ortvalue_from_shape_and_type(list(shape), np.float32, memory_info=info)
+        info = devices("cuda:0")[0].memory_info(ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
+        data, x, y, there = floats(4, 64), pinned(4, 64), pinned(4, 48), room_on_gpu(4, 64)
+        ort.copy_tensors([ort.OrtValue.ortvalue_from_numpy(data)], [x])
+        ort.copy_tensors([x], [there])
+        np.testing.assert_array_equal(there.numpy(), data)
+        bound(open_session(mlp()), {"x": x}, {"y": y})
+        self.assert_close([y.numpy()], reference(mlp(), {"x": data}))
 
     def test_whole_model(self):
         session = open_session(mlp(), strict=1)
