@@ -138,14 +138,12 @@ void Compiled::free_moved(RunState& state) const {
 // A kernel that wrote elsewhere would end the work of the whole process on the GPU.
 void Compiled::check_output(const Api& api, OrtValue* value, std::size_t index, bool is_empty) const {
   if (is_empty) return;
-  const std::string what = gpu_->name() + " for output '" + outputs_[index].name + "'";
-  if (api.get<api::GetTensorMutableData, void*>(value) == nullptr) {
-    throw Failure(ErrorCode::ep_fail, "fusec: there is no memory left on " + what);
-  }
+  const bool is_there = api.get<api::GetTensorMutableData, void*>(value) != nullptr;
   const Place place = place_of(api, static_cast<const OrtValue*>(value));
-  if (!place.on_gpu && !place.is_pinned) {
-    throw Failure(ErrorCode::ep_fail, "fusec: ONNX Runtime gave memory of the host and not of " + what);
-  }
+  if (is_there && (place.on_gpu || place.is_pinned)) return;
+  const std::string what = gpu_->name() + " for output '" + outputs_[index].name + "'";
+  throw Failure(ErrorCode::ep_fail, is_there ? "fusec: ONNX Runtime gave memory of the host and not of " + what
+                                             : "fusec: there is no memory left on " + what);
 }
 
 void Compiled::make_outputs(const Api& api, OrtKernelContext* context, RunState& state) const {

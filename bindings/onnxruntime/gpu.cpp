@@ -59,6 +59,13 @@ void* Gpu::new_memory(std::size_t bytes) {
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(memory));
 }
 
+void* Gpu::use(void* memory, const Block& block) {
+  used_[memory] = block;
+  used_bytes_ += block.bytes;
+  most_used_ = std::max(most_used_, used_bytes_);
+  return memory;
+}
+
 // Gives kept memory back to the driver. Answers whether there was any.
 bool Gpu::release_kept() {
   const bool any = !kept_.empty();
@@ -67,6 +74,7 @@ bool Gpu::release_kept() {
     cuda_.free(address(entry.first));  // waits for the GPU
   }
   kept_.clear();
+  kept_bytes_ = 0;
   return any;
 }
 
@@ -87,9 +95,9 @@ bool Gpu::take_kept(std::size_t bytes, CudaStream stream, void** memory) {
     cuda_.check(cuda_.make_stream_wait(stream, block.freed, 0), "cuStreamWaitEvent");
   }
   kept_.erase(found);
+  kept_bytes_ -= block.bytes;
   block.stream = stream;
-  used_[address] = block;
-  *memory = address;
+  *memory = use(address, block);
   return true;
 }
 
@@ -102,8 +110,7 @@ void* Gpu::allocate(std::size_t bytes, CudaStream stream) {
   Block block{bytes, stream, nullptr};
   cuda_.check(cuda_.create_event(&block.freed, kCudaEventWithoutTime), "cuEventCreate");
   try {
-    memory = new_memory(bytes);
-    used_[memory] = block;
+    memory = use(new_memory(bytes), block);
   } catch (...) {
     cuda_.destroy_event(block.freed);
     throw;
@@ -115,12 +122,14 @@ void Gpu::free(void* memory) {
   const Current current(*this);
   const std::lock_guard lock(mutex_);
   const auto used = used_.find(memory);
-  if (used == used_.end())
-    throw Failure(ErrorCode::invalid_argument, "fusec: memory is freed that is not of " + name());
+  if (used == used_.end()) throw Failure(ErrorCode::invalid_argument, "fusec: this is no memory of " + name());
   const Block block = used->second;
   cuda_.check(cuda_.record_event(block.freed, block.stream), "cuEventRecord");
   used_.erase(used);
+  used_bytes_ -= block.bytes;
   kept_.emplace(block.bytes, std::pair(memory, block));
+  kept_bytes_ += block.bytes;
+  if (kept_bytes_ > 2 * most_used_) release_kept();  // the sizes change all the time
 }
 
 void* Gpu::allocate_host(std::size_t bytes) {

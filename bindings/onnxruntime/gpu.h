@@ -66,6 +66,7 @@ class Gpu {
   };
   CudaContext context();
   void* new_memory(std::size_t bytes);
+  void* use(void* memory, const Block& block);
   bool take_kept(std::size_t bytes, CudaStream stream, void** memory);
   bool release_kept();
 
@@ -76,6 +77,7 @@ class Gpu {
   int device_ = 0;
   std::unordered_map<void*, Block> used_;
   std::multimap<std::size_t, std::pair<void*, Block>> kept_;  // by size
+  std::size_t used_bytes_ = 0, most_used_ = 0, kept_bytes_ = 0;
 };
 
 }  // namespace fusec::ort

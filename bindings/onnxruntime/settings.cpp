@@ -69,7 +69,7 @@ class SettingsReader {
 
   void choose_gpu(Gpu& gpu) {
     const std::string name = gpu.name();
-    if (settings_.device == "cpu") read_option("device", name);
+    if (!has_device_ || settings_.device == "cuda") read_option("device", name);
     if (settings_.device != name) {
       throw Failure(ErrorCode::invalid_argument, "fusec: device is '" + settings_.device +
                                                      "', and the session was given the device of " + name +
@@ -83,7 +83,10 @@ class SettingsReader {
       settings_.strict = read_flag(key, value);
       return;
     }
-    if (key == "device") settings_.device = value;
+    if (key == "device") {
+      settings_.device = value;
+      has_device_ = true;
+    }
     const auto known = keys_.find(key);
     const bool is_list = known != keys_.end() && known->second.find("added to a list") != std::string::npos;
     for (const std::string& entry : is_list ? split(value) : std::vector<std::string>{value}) {
@@ -93,6 +96,7 @@ class SettingsReader {
   }
 
   Settings settings_;
+  bool has_device_ = false;
   OptionsHandle trial_ = new_options();  // tells whether keys and values are valid
   std::map<std::string, std::string> keys_;
 };

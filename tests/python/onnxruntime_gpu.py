@@ -297,8 +297,10 @@ class Gpu(unittest.TestCase):
         settings.add_provider_for_devices(list(devices().values()), {})
         with self.assertRaisesRegex(Exception, "a session runs on one device, and was given those of"):
             ort.InferenceSession(mlp(), settings, enable_fallback=0)
-        with self.assertRaisesRegex(Exception, "device is 'cuda:9', and the session was given the device of cuda:0"):
-            ort.InferenceSession(mlp(), options(device="cuda:0", entries={"ep.fusec.device": "cuda:9"}), enable_fallback=0)
+        for other in "cuda:9", "cpu":
+            with self.assertRaisesRegex(Exception, f"device is '{other}', and the session was given the device of cuda:0"):
+                open_session(mlp(), device="cuda:0", entries={"ep.fusec.device": other})
+        open_session(mlp(), device="cuda:0", entries={"ep.fusec.device": "cuda"})
 
     def test_cpu_beside_it(self):
         feed = {"x": floats(4, 64)}

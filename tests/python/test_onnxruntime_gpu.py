@@ -134,6 +134,25 @@ for _ in range(10): bound(session, {"x": x}, {"y": y, "r": r})
 print(before == (count("calls cuMemAlloc"), count("live memory"), count("live events")))
 """, "True")
 
+    def test_memory_that_is_kept_is_bounded(self):
+        self.check("""
+for n in range(1, 400): on_gpu(np.zeros(n << 18, np.float32) if n < 8 else np.zeros(n << 8, np.float32))
+print(count("live memory") < 40, count("calls cuMemFree") > 0)
+""", "True True")
+
+    def test_memory_of_another_stream_is_waited_for(self):
+        self.check("""
+first, second = open_session(mlp()), open_session(mlp())
+x = on_gpu(floats(5, 64))
+for session in first, second, first: bind_and_run(session, x)  # each frees its output
+gc.collect()
+before = count("calls cuMemAlloc"), count("calls cuStreamWaitEvent"), count("calls cuEventSynchronize")
+for _ in range(4):
+    for session in first, second: bind_and_run(session, x)
+after = count("calls cuMemAlloc"), count("calls cuStreamWaitEvent"), count("calls cuEventSynchronize")
+print([b - a for a, b in zip(before, after)])
+""", "[0, 7, 0]")
+
     def test_weights_are_not_uploaded_by_onnxruntime(self):
         self.check("""
 before = count("copies to gpu")
