@@ -44,6 +44,10 @@ class Api {
   void call_ep(Args... args) const {
     check(pointer<Function>(ep_table_)(args...));
   }
+  template <class Function, class... Args>
+  auto plain_ep(Args... args) const {
+    return pointer<Function>(ep_table_)(args...);
+  }
   // Throws Failure where ONNX Runtime was built without its model editor.
   template <class Function, class... Args>
   void call_editor(Args... args) const {
@@ -51,6 +55,7 @@ class Api {
   }
 
   bool tells_unknown_ranks() const { return version_ >= kApiWithHasShape; }
+  bool takes_new_hardware() const { return version_ >= kApiWithNewHardware; }
   bool names_nodes_inside() const { return version_ >= kApiWithNamesInside; }
   // Null if there is no memory.
   OrtStatus* make_status(ErrorCode code, const char* message) const noexcept {

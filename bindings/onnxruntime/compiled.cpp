@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/onnxruntime/compiled.h"
 
+#include <algorithm>
+#include <iterator>
 #include <numeric>
+
+#include "bindings/onnxruntime/gpu_memory.h"
 
 namespace fusec::ort {
 namespace {
@@ -40,7 +44,8 @@ void set_tensors(const std::vector<Port>& ports, const std::vector<void*>& data,
 
 }  // namespace
 
-Compiled::Compiled(EngineHandle engine, bool on_host) : engine_(std::move(engine)), on_host_(on_host) {
+Compiled::Compiled(EngineHandle engine, const Settings& settings)
+    : engine_(std::move(engine)), in_place_(settings.runs_in_place()), gpu_(settings.gpu) {
   std::size_t inputs = 0, outputs = 0;
   check(fusec_engine_counts(engine_.get(), &inputs, &outputs));
   inputs_ = ports_of(engine_.get(), inputs, fusec_engine_input);
@@ -58,16 +63,19 @@ void Compiled::set_places(std::vector<Size> inputs, std::vector<Size> outputs) {
   output_places_ = std::move(outputs);
 }
 
-std::unique_ptr<Compiled::RunState> Compiled::take_idle() {
+std::unique_ptr<Compiled::RunState> Compiled::take_idle(void* stream) {
   const std::lock_guard lock(mutex_);
-  if (idle_.empty()) return nullptr;
-  std::unique_ptr<RunState> state = std::move(idle_.back());
-  idle_.pop_back();
+  const auto found =
+      std::find_if(idle_.rbegin(), idle_.rend(), [&](const auto& idle) { return idle->stream == stream; });
+  if (found == idle_.rend()) return nullptr;
+  std::unique_ptr<RunState> state = std::move(*found);
+  idle_.erase(std::next(found).base());
   return state;
 }
 
-std::unique_ptr<Compiled::RunState> Compiled::make_state() const {
+std::unique_ptr<Compiled::RunState> Compiled::make_state(void* stream) const {
   auto state = std::make_unique<RunState>();
+  state->stream = stream;
   fusec_session* session = nullptr;
   check(fusec_session_new(engine_.get(), &session));
   state->session.reset(session);
@@ -103,8 +111,39 @@ void Compiled::read_inputs(const Api& api, const OrtKernelContext* context, RunS
                                                      std::to_string(inputs_[i].rank));
     }
     extents += rank;
-    state.inputs[i] = const_cast<void*>(api.get<api::GetTensorData, const void*>(value));
+    const bool is_elsewhere = gpu_ != nullptr && !place_of(api, value).on_gpu;
+    state.inputs[i] = is_elsewhere ? move_to_gpu(api, value, state)
+                                   : const_cast<void*>(api.get<api::GetTensorData, const void*>(value));
   }
+}
+
+// ONNX Runtime leaves what comes from a node of the CPU on the host, although it plans a copy (MemcpyFromHost).
+void* Compiled::move_to_gpu(const Api& api, const OrtValue* value, RunState& state) const {
+  const Size bytes = api.get<api::GetTensorSizeInBytes, Size>(value);
+  if (bytes == 0) return nullptr;
+  auto* const stream = static_cast<CudaStream>(state.stream);
+  void* const memory = gpu_->allocate(bytes, stream);
+  state.moved.push_back(memory);
+  gpu_->copy(memory, api.get<api::GetTensorData, const void*>(value), bytes, stream);
+  if (place_of(api, value).is_pinned) gpu_->wait_for(stream);  // other memory has been read when the copy returns
+  return memory;
+}
+
+// The memory is used again behind the run, which is on the stream by now.
+void Compiled::free_moved(RunState& state) const {
+  for (void* memory : state.moved) gpu_->free(memory);
+  state.moved.clear();
+}
+
+// A kernel that wrote elsewhere would end the work of the whole process on the GPU.
+void Compiled::check_output(const Api& api, OrtValue* value, std::size_t index, bool is_empty) const {
+  if (is_empty) return;
+  const bool is_there = api.get<api::GetTensorMutableData, void*>(value) != nullptr;
+  const Place place = place_of(api, static_cast<const OrtValue*>(value));
+  if (is_there && (place.on_gpu || place.is_pinned)) return;
+  const std::string what = gpu_->name() + " for output '" + outputs_[index].name + "'";
+  throw Failure(ErrorCode::ep_fail, is_there ? "fusec: ONNX Runtime gave memory of the host and not of " + what
+                                             : "fusec: there is no memory left on " + what);
 }
 
 void Compiled::make_outputs(const Api& api, OrtKernelContext* context, RunState& state) const {
@@ -118,6 +157,7 @@ void Compiled::make_outputs(const Api& api, OrtKernelContext* context, RunState&
     const Size rank = static_cast<Size>(outputs_[i].rank);
     auto* const value = api.get<api::KernelContextGetOutput, OrtValue*>(context, output_places_[i], extents, rank);
     state.outputs[i] = api.get<api::GetTensorMutableData, void*>(value);
+    if (gpu_ != nullptr) check_output(api, value, i, std::find(extents, extents + rank, 0) != extents + rank);
     extents += rank;
   }
 }
@@ -129,20 +169,31 @@ void Compiled::run_by_tensors(RunState& state) const {
                           state.output_tensors.data(), state.output_tensors.size()));
 }
 
+void Compiled::put_run(RunState& state) const {
+  if (!in_place_) return run_by_tensors(state);
+  check(fusec_session_run_raw(state.session.get(), state.extents.data(), state.inputs.data(), state.outputs.data(),
+                              state.stream));
+}
+
 void Compiled::run(const Api& api, OrtKernelContext* context) {
-  std::unique_ptr<RunState> state = take_idle();
+  void* const stream =
+      gpu_ != nullptr
+          ? api.get<api::KernelContextGetGpuComputeStream, void*>(static_cast<const OrtKernelContext*>(context))
+          : nullptr;
+  std::unique_ptr<RunState> state = take_idle(stream);
   if (state == nullptr) {
     check_fixed(api, context);
-    state = make_state();
+    state = make_state(stream);
   }
-  read_inputs(api, context, *state);
-  make_outputs(api, context, *state);
-  if (on_host_) {
-    check(fusec_session_run_raw(state->session.get(), state->extents.data(), state->inputs.data(),
-                                state->outputs.data(), nullptr));
-  } else {
-    run_by_tensors(*state);
+  try {
+    read_inputs(api, context, *state);
+    make_outputs(api, context, *state);
+    put_run(*state);
+  } catch (...) {
+    free_moved(*state);
+    throw;
   }
+  free_moved(*state);
   const std::lock_guard lock(mutex_);
   idle_.push_back(std::move(state));  // after an error it is not kept
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bindings/onnxruntime/attributes.h"
+#include "bindings/onnxruntime/json.h"
 
 namespace fusec::ort {
 namespace {
@@ -58,6 +59,19 @@ class Attributes {
   std::vector<OrtOpAttr*> made_;
 };
 
+// What the package is compiled for: the device that runs the piece.
+std::string target_of(const Settings& settings) {
+  if (settings.device == "cpu") return "cpu:native";
+  const std::string device = settings.device == "cuda" ? "cuda:0" : settings.device;
+  char* text = nullptr;
+  check(fusec_devices_json(&text));
+  const TextHandle owner(text);
+  for (JsonObject& known : read_json_list(text)) {
+    if (known["device"] == device) return "cuda:" + known["target"];
+  }
+  throw Failure(ErrorCode::ep_fail, "fusec: the device " + device + " is gone");
+}
+
 std::vector<const char*> names_of(const std::vector<Port>& ports) {
   std::vector<const char*> names;
   for (const Port& port : ports) names.push_back(port.name.c_str());
@@ -82,16 +96,13 @@ std::unique_ptr<Compiled> load_context(const Api& api, const Graph& graph, const
     if (graph.model_path.empty()) throw no_path();
     check(fusec_engine_load((folder_of(graph.model_path) + contents).c_str(), options.get(), &engine));
   }
-  return std::make_unique<Compiled>(EngineHandle(engine), settings.device == "cpu");
+  return std::make_unique<Compiled>(EngineHandle(engine), settings);
 }
 
 OrtNode* write_context(const Api& api, const Graph& graph, const Piece& piece, const std::string& name,
                        const Settings& settings) {
-  if (settings.device != "cpu") {
-    throw Failure(ErrorCode::not_implemented,
-                  "fusec: ep.context_enable writes packages for CPUs alone, and device is '" + settings.device + "'");
-  }
-  const char* const target = "cpu:native";
+  const std::string target_name = target_of(settings);
+  const char* const target = target_name.c_str();
   const OptionsHandle options = settings.options_for({});
   Attributes attributes(api);
   attributes.add("main_context", 1);

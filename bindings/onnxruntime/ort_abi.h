@@ -8,8 +8,6 @@
 #include <cstdint>
 
 // Opaque types, under ONNX Runtime's own names because they are parameters of its functions.
-struct OrtAllocator;
-struct OrtDataTransferImpl;
 struct OrtEpDevice;
 struct OrtEpGraphSupportInfo;
 struct OrtGraph;
@@ -25,7 +23,7 @@ struct OrtOpAttr;
 struct OrtRunOptions;
 struct OrtSessionOptions;
 struct OrtStatus;
-struct OrtSyncStreamImpl;
+struct OrtSyncStream;
 struct OrtTensorTypeAndShapeInfo;
 struct OrtTypeInfo;
 struct OrtValue;
@@ -39,12 +37,16 @@ constexpr uint32_t kApiVersion = 24;
 // The oldest release with all functions that the provider cannot do without.
 constexpr uint32_t kOldestApi = 23;
 constexpr uint32_t kApiWithHasShape = 24;
+// From here on a provider may list hardware that ONNX Runtime did not find.
+constexpr uint32_t kApiWithNewHardware = 24;
 // From here on fused nodes of graphs inside nodes have names of their own.
 constexpr uint32_t kApiWithNamesInside = 25;
 
 enum class ErrorCode : int { fail = 1, invalid_argument = 2, not_implemented = 9, ep_fail = 11 };
 enum class LogLevel : int { verbose, info, warning, error, fatal };
 enum class DeviceKind : int { cpu, gpu, npu };
+enum class MemoryKind : int { cpu, gpu };
+enum class MemoryType : int { device = 0, host_accessible = 5 };
 enum class AttributeKind : int { undefined, integer, integers, number, numbers, string, strings, graph, tensor };
 constexpr int kOnnxTypeTensor = 1;
 constexpr int kCompatibilityNotApplicable = 0;
@@ -75,13 +77,16 @@ using GetTensorElementType = Slot<60, OrtStatus*(const OrtTensorTypeAndShapeInfo
 using GetDimensionsCount = Slot<61, OrtStatus*(const OrtTensorTypeAndShapeInfo*, Size* out)>;
 using GetDimensions = Slot<62, OrtStatus*(const OrtTensorTypeAndShapeInfo*, int64_t* dims, Size count)>;
 using GetSymbolicDimensions = Slot<63, OrtStatus*(const OrtTensorTypeAndShapeInfo*, const char** names, Size count)>;
+using MemoryInfoGetId = Slot<72, OrtStatus*(const OrtMemoryInfo*, int* out)>;
 using GetTensorTypeAndShape = Slot<65, OrtStatus*(const OrtValue*, OrtTensorTypeAndShapeInfo** out)>;
 using KernelContextGetInput = Slot<90, OrtStatus*(const OrtKernelContext*, Size index, const OrtValue** out)>;
 using KernelContextGetOutput =
     Slot<91, OrtStatus*(OrtKernelContext*, Size index, const int64_t* dims, Size count, OrtValue** out)>;
 using ReleaseStatus = Slot<93, void(OrtStatus*)>;
+using ReleaseMemoryInfo = Slot<94, void(OrtMemoryInfo*)>;
 using ReleaseValue = Slot<96, void(OrtValue*)>;
 using ReleaseTensorTypeAndShapeInfo = Slot<99, void(OrtTensorTypeAndShapeInfo*)>;
+using KernelContextGetGpuComputeStream = Slot<193, OrtStatus*(const OrtKernelContext*, void** out)>;
 using CreateOpAttr = Slot<211, OrtStatus*(const char* name, const void* data, int length, int kind, OrtOpAttr** out)>;
 using ReleaseOpAttr = Slot<212, void(OrtOpAttr*)>;
 using LoggerLogMessage = Slot<247, OrtStatus*(const OrtLogger*, int level, const char* message, const char* file,
@@ -90,11 +95,20 @@ using ReadOpAttr = Slot<272, OrtStatus*(const OrtOpAttr*, int kind, void* data, 
 using GetValueInfoName = Slot<289, OrtStatus*(const OrtValueInfo*, const char** out)>;
 using GetValueInfoTypeInfo = Slot<290, OrtStatus*(const OrtValueInfo*, const OrtTypeInfo** out)>;
 using GetModelEditorApi = Slot<291, const void* const*()>;
+using CreateKeyValuePairs = Slot<295, void(OrtKeyValuePairs** out)>;
+using AddKeyValuePair = Slot<296, void(OrtKeyValuePairs*, const char* key, const char* value)>;
+using GetKeyValue = Slot<297, const char*(const OrtKeyValuePairs*, const char* key)>;
 using GetKeyValuePairs =
     Slot<298, void(const OrtKeyValuePairs*, const char* const** keys, const char* const** values, Size* count)>;
 using ReleaseKeyValuePairs = Slot<300, void(OrtKeyValuePairs*)>;
 using HardwareDeviceType = Slot<307, int(const OrtHardwareDevice*)>;
+using HardwareDeviceVendorId = Slot<308, uint32_t(const OrtHardwareDevice*)>;
+using HardwareDeviceMetadata = Slot<311, const OrtKeyValuePairs*(const OrtHardwareDevice*)>;
 using GetEpApi = Slot<317, const void* const*()>;
+using GetTensorSizeInBytes = Slot<318, OrtStatus*(const OrtValue*, Size* out)>;
+using CreateMemoryInfo = Slot<320, OrtStatus*(const char* name, int kind, uint32_t vendor, int32_t device, int type,
+                                              Size alignment, int allocator, OrtMemoryInfo** out)>;
+using MemoryInfoGetMemoryType = Slot<321, int(const OrtMemoryInfo*)>;
 using ValueInfoGetInitializerValue = Slot<326, OrtStatus*(const OrtValueInfo*, const OrtValue** out)>;
 using ValueInfoIsGraphOutput = Slot<330, OrtStatus*(const OrtValueInfo*, bool* out)>;
 using ValueInfoIsConstantInitializer = Slot<331, OrtStatus*(const OrtValueInfo*, bool* out)>;
@@ -125,6 +139,7 @@ using NodeGetNumSubgraphs = Slot<365, OrtStatus*(const OrtNode*, Size* out)>;
 using NodeGetEpName = Slot<368, OrtStatus*(const OrtNode*, const char** out)>;
 using GetTensorData = Slot<378, OrtStatus*(const OrtValue*, const void** out)>;
 using GetSessionOptionsConfigEntries = Slot<379, OrtStatus*(const OrtSessionOptions*, OrtKeyValuePairs** out)>;
+using SyncStreamGetHandle = Slot<384, void*(OrtSyncStream*)>;
 using TensorTypeAndShapeHasShape = Slot<390, bool(const OrtTensorTypeAndShapeInfo*)>;  // from release 1.24 on
 }  // namespace api
 
@@ -136,6 +151,47 @@ struct OrtNodeFusionOptions {
 };
 
 struct OrtEpFactory;
+
+struct OrtAllocator {
+  uint32_t version = fusec::ort::kApiVersion;
+  void* (*alloc)(OrtAllocator*, std::size_t bytes) noexcept = nullptr;  // null: there is no memory
+  void (*free)(OrtAllocator*, void* memory) noexcept = nullptr;
+  const OrtMemoryInfo* (*info)(const OrtAllocator*) noexcept = nullptr;
+  void* (*reserve)(OrtAllocator*, std::size_t bytes) noexcept = nullptr;  // for what a session keeps
+  void* get_stats = nullptr;
+  void* (*alloc_on_stream)(OrtAllocator*, std::size_t bytes, OrtSyncStream*) noexcept = nullptr;
+  void* later[8] = {};
+};
+
+struct OrtDataTransferImpl {
+  uint32_t version = fusec::ort::kApiVersion;
+  void (*release)(OrtDataTransferImpl*) noexcept = nullptr;
+  bool (*can_copy)(const OrtDataTransferImpl*, const OrtMemoryDevice* from,
+                   const OrtMemoryDevice* to) noexcept = nullptr;
+  // `streams`, or a stream, may be null: the copy is over when the call returns.
+  OrtStatus* (*copy_tensors)(OrtDataTransferImpl*, const OrtValue** from, OrtValue** to, OrtSyncStream** streams,
+                             std::size_t count) noexcept = nullptr;
+  void* later[8] = {};
+};
+
+struct OrtSyncNotificationImpl {
+  uint32_t version = fusec::ort::kApiVersion;
+  void (*release)(OrtSyncNotificationImpl*) noexcept = nullptr;
+  OrtStatus* (*activate)(OrtSyncNotificationImpl*) noexcept = nullptr;
+  OrtStatus* (*wait_on_device)(OrtSyncNotificationImpl*, OrtSyncStream* waiting) noexcept = nullptr;
+  OrtStatus* (*wait_on_host)(OrtSyncNotificationImpl*) noexcept = nullptr;
+  void* later[8] = {};
+};
+
+struct OrtSyncStreamImpl {
+  uint32_t version = fusec::ort::kApiVersion;
+  void (*release)(OrtSyncStreamImpl*) noexcept = nullptr;
+  void* (*get_handle)(OrtSyncStreamImpl*) noexcept = nullptr;
+  OrtStatus* (*create_notification)(OrtSyncStreamImpl*, OrtSyncNotificationImpl** out) noexcept = nullptr;
+  OrtStatus* (*flush)(OrtSyncStreamImpl*) noexcept = nullptr;
+  OrtStatus* (*on_session_run_end)(OrtSyncStreamImpl*) noexcept = nullptr;
+  void* later[8] = {};
+};
 
 // Functions that ONNX Runtime calls. Those that are void* stay null: its documentation says that they may.
 struct OrtEp {
@@ -196,6 +252,16 @@ using CreateEpDevice = Slot<0, OrtStatus*(OrtEpFactory*, const OrtHardwareDevice
                                           const OrtKeyValuePairs* options, OrtEpDevice** out)>;
 using AddNodesToFuse =
     Slot<2, OrtStatus*(OrtEpGraphSupportInfo*, const OrtNode* const* nodes, Size count, const OrtNodeFusionOptions*)>;
+using EpDeviceAddAllocatorInfo = Slot<5, OrtStatus*(OrtEpDevice*, const OrtMemoryInfo*)>;
+using ValueGetMemoryDevice = Slot<7, const OrtMemoryDevice*(const OrtValue*)>;
+using MemoryDeviceGetDeviceType = Slot<9, int(const OrtMemoryDevice*)>;
+using MemoryDeviceGetMemoryType = Slot<10, int(const OrtMemoryDevice*)>;
+using MemoryDeviceGetVendorId = Slot<11, uint32_t(const OrtMemoryDevice*)>;
+using MemoryDeviceGetDeviceId = Slot<12, uint32_t(const OrtMemoryDevice*)>;
+// From release 1.24 on:
+using CreateHardwareDevice = Slot<16, OrtStatus*(int kind, uint32_t vendor, uint32_t device, const char* vendor_name,
+                                                 const OrtKeyValuePairs* metadata, OrtHardwareDevice** out)>;
+using ReleaseHardwareDevice = Slot<17, void(OrtHardwareDevice*)>;
 }  // namespace ep_api
 
 namespace editor_api {

@@ -58,30 +58,37 @@ OptionsHandle options_of(const Graph& graph, const OnnxModel& model, const Setti
   return settings.options_for(symbols);
 }
 
-// The weights stay in ONNX Runtime's memory, which outlives the engine.
-ModelHandle load(const Graph& graph, const OnnxModel& onnx, const fusec_options* options) {
+// A weight as fusec takes it. fusec ends it when nothing that was made of the model is left.
+struct WeightTensor : fusec_managed_tensor {
+  WeightTensor(const Value& value, const Settings& settings) : fusec_managed_tensor(), dims(value.type.dims) {
+    if (settings.gpu != nullptr) copy = settings.weights->copy_of(value.data);
+    version = {1, 0};
+    deleter = [](fusec_managed_tensor* self) { delete static_cast<WeightTensor*>(self); };
+    const std::byte* const data = copy == nullptr ? value.data.data() : copy->data();
+    tensor.data = const_cast<std::byte*>(data);
+    tensor.device = {FUSEC_DEVICE_CPU, 0};
+    tensor.ndim = static_cast<int32_t>(dims.size());
+    tensor.dtype = *dtype_of(value.type.element);
+    tensor.shape = dims.data();
+  }
+  std::vector<int64_t> dims;
+  std::shared_ptr<const WeightCopies::Bytes>
+      copy;  // null: it stays in ONNX Runtime's memory, which outlives the engine
+};
+
+ModelHandle load(const Graph& graph, const OnnxModel& onnx, const Settings& settings, const fusec_options* options) {
   std::vector<const char*> names;
-  std::vector<fusec_managed_tensor> tensors;
+  std::vector<std::unique_ptr<WeightTensor>> tensors;
   std::vector<fusec_managed_tensor*> pointers;
-  std::vector<std::vector<int64_t>> shapes;
-  tensors.reserve(onnx.constants.size());
-  shapes.reserve(onnx.constants.size());
   for (const int index : onnx.constants) {
     const Value& value = graph.values[at(index)];
     names.push_back(value.name.c_str());
-    fusec_managed_tensor& managed = tensors.emplace_back();
-    managed.version = {1, 0};
-    fusec_tensor& tensor = managed.tensor;
-    tensor.data = const_cast<std::byte*>(value.data.data());
-    tensor.device = {FUSEC_DEVICE_CPU, 0};
-    tensor.ndim = static_cast<int32_t>(value.type.dims.size());
-    tensor.dtype = *dtype_of(value.type.element);
-    tensor.shape = shapes.emplace_back(value.type.dims).data();
-    pointers.push_back(&managed);
+    pointers.push_back(tensors.emplace_back(std::make_unique<WeightTensor>(value, settings)).get());
   }
   fusec_model* model = nullptr;
   check(fusec_model_load_onnx_managed(onnx.bytes.data(), onnx.bytes.size(), names.data(), pointers.data(), names.size(),
                                       options, &model));
+  for (std::unique_ptr<WeightTensor>& tensor : tensors) (void)tensor.release();  // the model owns them now
   return ModelHandle(model);
 }
 
@@ -130,12 +137,13 @@ Piece compile_piece(const Graph& graph, std::vector<int> nodes, const Settings& 
   const OptionsHandle options = options_of(graph, onnx, settings);
   Piece piece;
   piece.nodes = std::move(nodes);
-  piece.model = load(graph, onnx, options.get());
+  piece.model = load(graph, onnx, settings, options.get());
   check_unnamed_extents(graph, onnx, piece.model.get());
   fusec_engine* engine = nullptr;
   check(fusec_engine_compile(piece.model.get(), options.get(), &engine));
-  piece.compiled = std::make_unique<Compiled>(EngineHandle(engine), settings.device == "cpu");
+  piece.compiled = std::make_unique<Compiled>(EngineHandle(engine), settings);
   if (!settings.writes_context) piece.model.reset();
+  if (settings.gpu != nullptr) return piece;
   for (const int index : onnx.constants) {
     const Value& value = graph.values[at(index)];
     piece.weights.push_back({value.name, value.data.data()});

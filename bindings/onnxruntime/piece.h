@@ -12,7 +12,8 @@
 
 namespace fusec::ort {
 
-// A constant that the engine reads where ONNX Runtime has it.
+// A constant that the engine reads where ONNX Runtime has it. A session on a GPU has none: ONNX Runtime would move them
+// to the GPU and free the host's memory, so fusec has copies of its own there.
 struct Weight {
   std::string name;
   const void* data = nullptr;

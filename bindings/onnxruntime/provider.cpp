@@ -92,6 +92,7 @@ class Provider : public OrtEp {
         of(self).has_compiled_ = true;
         for (std::size_t i = 0; i < count; ++i) infos[i] = of(self).compile_one(graphs[i], fused[i], &contexts[i]);
         of(self).ready_.clear();
+        of(self).settings_.weights->clear();
         of(self).finish_report();
       });
     };
@@ -130,6 +131,7 @@ class Provider : public OrtEp {
     // ONNX Runtime asks for the graphs inside nodes first, and compiles what was claimed before it asks for the next
     // graph.
     is_report_due_ = !graph.is_nested;
+    settings_.weights->clear();
     if (!claims && !claims_for_error) finish_report();
   }
 
@@ -142,7 +144,8 @@ class Provider : public OrtEp {
   void claim(const Graph& graph, const std::vector<int>& nodes, OrtEpGraphSupportInfo* info) const {
     std::vector<const OrtNode*> handles;
     for (const int node : nodes) handles.push_back(graph.nodes[at(node)].handle);
-    const OrtNodeFusionOptions fusion = {kApiVersion, false};  // weights stay where they are
+    // On the CPU weights stay where they are. On a GPU fusec has them, and ONNX Runtime need not upload them, too.
+    const OrtNodeFusionOptions fusion = {kApiVersion, settings_.gpu != nullptr};
     api_.call_ep<ep_api::AddNodesToFuse>(info, handles.data(), handles.size(), &fusion);
   }
 

@@ -45,7 +45,7 @@ class SettingsReader {
     for (JsonObject& key : read_json_list(text)) keys_[key["key"]] = key["accepts"];
   }
 
-  Settings read(const Api& api, const OrtSessionOptions* session) {
+  Settings read(const Api& api, const OrtSessionOptions* session, Gpu* gpu) {
     auto* const entries = api.get<api::GetSessionOptionsConfigEntries, OrtKeyValuePairs*>(session);
     const char* const* keys = nullptr;
     const char* const* values = nullptr;
@@ -55,6 +55,7 @@ class SettingsReader {
     for (Size i = 0; i < count; ++i) all[keys[i]] = values[i];
     api.plain<api::ReleaseKeyValuePairs>(entries);
     for (const auto& [key, value] : all) read_entry(key, value);
+    if (gpu != nullptr) choose_gpu(*gpu);
     return std::move(settings_);
   }
 
@@ -66,12 +67,26 @@ class SettingsReader {
     if (key.rfind(kPrefix, 0) == 0) read_option(key.substr(kPrefix.size()), value);
   }
 
+  void choose_gpu(Gpu& gpu) {
+    const std::string name = gpu.name();
+    if (!has_device_ || settings_.device == "cuda") read_option("device", name);
+    if (settings_.device != name) {
+      throw Failure(ErrorCode::invalid_argument, "fusec: device is '" + settings_.device +
+                                                     "', and the session was given the device of " + name +
+                                                     "; leave out device, or give the session another one");
+    }
+    settings_.gpu = &gpu;
+  }
+
   void read_option(const std::string& key, const std::string& value) {
     if (key == "strict") {
       settings_.strict = read_flag(key, value);
       return;
     }
-    if (key == "device") settings_.device = value;
+    if (key == "device") {
+      settings_.device = value;
+      has_device_ = true;
+    }
     const auto known = keys_.find(key);
     const bool is_list = known != keys_.end() && known->second.find("added to a list") != std::string::npos;
     for (const std::string& entry : is_list ? split(value) : std::vector<std::string>{value}) {
@@ -81,6 +96,7 @@ class SettingsReader {
   }
 
   Settings settings_;
+  bool has_device_ = false;
   OptionsHandle trial_ = new_options();  // tells whether keys and values are valid
   std::map<std::string, std::string> keys_;
 };
@@ -98,6 +114,8 @@ OptionsHandle Settings::options_for(const std::vector<std::string>& symbols) con
   return made;
 }
 
-Settings read_settings(const Api& api, const OrtSessionOptions* session) { return SettingsReader().read(api, session); }
+Settings read_settings(const Api& api, const OrtSessionOptions* session, Gpu* gpu) {
+  return SettingsReader().read(api, session, gpu);
+}
 
 }  // namespace fusec::ort

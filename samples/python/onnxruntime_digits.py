@@ -7,7 +7,8 @@ import onnxruntime
 import onnxruntime_ep_fusec
 
 onnxruntime.register_execution_provider_library("fusec", onnxruntime_ep_fusec.get_library_path())
-devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == onnxruntime_ep_fusec.get_ep_name()]
+devices = [device for device in onnxruntime.get_ep_devices()
+           if device.ep_name == onnxruntime_ep_fusec.get_ep_name() and device.ep_metadata["device"] == "cpu"]
 options = onnxruntime.SessionOptions()
 options.add_provider_for_devices(devices, {"strict": "1"})
 

@@ -24,7 +24,8 @@ IR_VERSION = 8
 F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 
 ort.register_execution_provider_library("fusec", provider.get_library_path())
-DEVICES = [device for device in ort.get_ep_devices() if device.ep_name == provider.get_ep_name()]
+DEVICES = [device for device in ort.get_ep_devices()
+           if device.ep_name == provider.get_ep_name() and device.ep_metadata["device"] == "cpu"]
 
 
 class Stderr:
