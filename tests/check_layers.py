@@ -10,8 +10,9 @@ import fnmatch
 import os
 import re
 import sys
-import tempfile
 from pathlib import Path
+
+from planted import count_mistakes
 
 SUFFIXES = {".h", ".hpp", ".cpp", ".c", ".cu", ".cuh", ".def", ".inc"}
 RULES = "tests/layers.txt"
@@ -160,28 +161,6 @@ PLANTED = [
 ]
 
 
-def self_test(rules):
-    missed = 0
-    with tempfile.TemporaryDirectory() as root:
-        for path, text in CLEAN.items():
-            target = Path(root, path)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text + "\n")
-        for fault in faults(root, rules):
-            missed += 1
-            print(f"reported in a clean tree: {fault}")
-        for path, line, expected in PLANTED:
-            target = Path(root, path)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(CLEAN.get(path, "") + "\n" + line + "\n")
-            if not any(expected in fault for fault in faults(root, rules)):
-                missed += 1
-                print(f"not found: {line or 'the file'} in {path}, expected '{expected}'")
-            target.write_text(CLEAN[path] + "\n") if path in CLEAN else target.unlink()
-    print(f"{len(PLANTED)} planted faults, {missed} mistakes")
-    return missed
-
-
 def main():
     here = Path(__file__).resolve().parent
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -191,7 +170,7 @@ def main():
     options = arguments.parse_args()
     rules = Rules(Path(options.rules).read_text())
     if options.self_test:
-        return 1 if self_test(rules) else 0
+        return 1 if count_mistakes(CLEAN, PLANTED, lambda root: faults(root, rules)) else 0
     found = list(faults(options.root, rules))
     print("\n".join(found) if found else "layers are in order")
     return 1 if found else 0
