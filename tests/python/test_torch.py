@@ -47,7 +47,7 @@ class Registration(TorchCase):
         """A folder for sys.path in which the entry point is installed."""
         folder = self.folder() / "fusec_test-0.dist-info"
         folder.mkdir()
-        project = (PACKAGE.parent / "pyproject.toml").read_text()
+        project = (PACKAGE.parent / "compiler" / "pyproject.toml").read_text()
         (line,) = [line for line in project.splitlines() if line.startswith("fusec = ")]
         (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: fusec-test\nVersion: 0\n")
         (folder / "entry_points.txt").write_text("[torch_dynamo_backends]\n" + line.replace('"', "") + "\n")

@@ -29,8 +29,9 @@ class TorchCase(TestCase):
 
     @contextlib.contextmanager
     def log(self):
-        """The messages of the logger fusec: [(level, text)]."""
+        """What the backend tells the logger fusec: [(level, text)]. What the compiler tells it is left out."""
         logger, log = logging.getLogger("fusec"), Log()
+        log.addFilter(lambda record: record.getMessage().startswith("torch.compile"))
         before, propagates = logger.level, logger.propagate
         logger.setLevel(logging.INFO)
         logger.propagate = False
