@@ -16,6 +16,8 @@ import time
 import torch
 import torch_zoo
 
+import fusec.torch
+
 
 class Shares(logging.Handler):
     """The nodes that fusec takes, of all graphs since `clear`."""
@@ -82,7 +84,7 @@ def run(name, shares, options):
             for size in sizes * 2:
                 module(*arguments(*size))  # in training mode: batch norms take the statistics
     module.eval()
-    compiled = torch.compile(module, backend="fusec", options=options)
+    compiled = torch.compile(module, backend=fusec.torch.backend, options=options)
     with torch.no_grad():
         sets = [arguments(*size) for size in sizes]
         start = time.perf_counter()

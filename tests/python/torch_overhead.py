@@ -10,7 +10,7 @@ import time
 import torch
 
 from fusec import _library
-from fusec.torch import _run
+from fusec.torch import _run, backend
 
 
 def least(call, rounds=400, calls=50):
@@ -51,7 +51,7 @@ def measure(dynamic):
         runners.append(self)
 
     _run.Runner.__init__ = noted
-    compiled = torch.compile(Ten(), backend="fusec", options={"strict": True, "threads": 1}, dynamic=dynamic)
+    compiled = torch.compile(Ten(), backend=backend, options={"strict": True, "threads": 1}, dynamic=dynamic)
     empty = torch.compile(Ten(), backend=lambda module, inputs: lambda *tensors: (inputs[-1], inputs[-1]), dynamic=dynamic)
     given = [torch.randn(4, 8) for _ in range(4)]
     with torch.no_grad():
