@@ -49,6 +49,16 @@ Result<std::vector<std::string>> read_targets(const char* const* targets, std::s
   return names;
 }
 
+// Checks what all functions that load ONNX are given. `source`: the path or the bytes.
+Result<ImportOptions> begin_load(const void* source, const char* parameter, const fusec_options* options,
+                                 fusec_model** out) {
+  FUSEC_TRY(check_pointer(out, "out"));
+  *out = nullptr;
+  FUSEC_TRY(check_pointer(source, parameter));
+  FUSEC_TRY(check_options(options));
+  return options == nullptr ? ImportOptions() : options->import;
+}
+
 }  // namespace
 }  // namespace fusec::c
 
@@ -71,11 +81,8 @@ fusec_error* fusec_devices_json(char** out) {
 
 fusec_error* fusec_model_load_onnx(const char* path, const fusec_options* options, fusec_model** out) {
   return guarded([&]() -> fusec::Status {
-    FUSEC_TRY(check_pointer(out, "out"));
-    *out = nullptr;
-    FUSEC_TRY(check_pointer(path, "path"));
-    FUSEC_TRY(check_options(options));
-    return give_model(fusec::load_onnx(path, options == nullptr ? fusec::ImportOptions() : options->import), out);
+    FUSEC_ASSIGN(const fusec::ImportOptions import, begin_load(path, "path", options, out));
+    return give_model(fusec::load_onnx(path, import), out);
   });
 }
 
@@ -83,11 +90,7 @@ fusec_error* fusec_model_load_onnx_bytes(const void* bytes, size_t size, const c
                                          const fusec_tensor* constants, size_t constant_count,
                                          const fusec_options* options, fusec_model** out) {
   return guarded([&]() -> fusec::Status {
-    FUSEC_TRY(check_pointer(out, "out"));
-    *out = nullptr;
-    FUSEC_TRY(check_pointer(bytes, "bytes"));
-    FUSEC_TRY(check_options(options));
-    fusec::ImportOptions import = options == nullptr ? fusec::ImportOptions() : options->import;
+    FUSEC_ASSIGN(fusec::ImportOptions import, begin_load(bytes, "bytes", options, out));
     const auto read = [&](std::size_t i, const std::string& what) { return copy_to_host(constants[i], what); };
     FUSEC_TRY(add_constants(constant_names, constants, constant_count, read, import));
     return give_model(fusec::load_onnx_bytes({static_cast<const uint8_t*>(bytes), size}, import), out);
@@ -98,11 +101,7 @@ fusec_error* fusec_model_load_onnx_managed(const void* bytes, size_t size, const
                                            fusec_managed_tensor* const* constants, size_t constant_count,
                                            const fusec_options* options, fusec_model** out) {
   return guarded([&]() -> fusec::Status {
-    FUSEC_TRY(check_pointer(out, "out"));
-    *out = nullptr;
-    FUSEC_TRY(check_pointer(bytes, "bytes"));
-    FUSEC_TRY(check_options(options));
-    fusec::ImportOptions import = options == nullptr ? fusec::ImportOptions() : options->import;
+    FUSEC_ASSIGN(fusec::ImportOptions import, begin_load(bytes, "bytes", options, out));
     std::vector<std::shared_ptr<ManagedOwner>> owners;
     const auto read = [&](std::size_t i, const std::string& what) -> fusec::Result<fusec::Tensor> {
       FUSEC_TRY(check_pointer(constants[i], what.c_str()));

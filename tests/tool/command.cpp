@@ -20,6 +20,17 @@ std::string quoted(const std::string& word) {
 
 }  // namespace
 
+std::set<std::string> Workplace::measured_rows(const std::string& database) const {
+  std::set<std::string> keys;
+  const nlohmann::json listed = fusec({"tune", "--list", "--json", "--tuning-db", path(database)}).json();
+  for (const nlohmann::json& row : listed["rows"]) {
+    if (row["library"] != "model")
+      keys.insert(row["call"].get<std::string>() + row["library"].get<std::string>() +
+                  row["choice"].get<std::string>());
+  }
+  return keys;
+}
+
 std::string read_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ class Workplace {
   // Writes a file and answers its path.
   std::string file(const std::string& name, const std::string& text) const;
   std::string path(const std::string& name) const { return dir_ + "/" + name; }
+  // The calls and choices that a tuning database of the folder has measured.
+  std::set<std::string> measured_rows(const std::string& database) const;
 
  private:
   std::string dir_;

@@ -113,16 +113,6 @@ TEST(Machines, ProcessesSideBySideMeasureTheRowsOfOne) {
                                "--tuning-db", place.path(database)});
     return more;
   };
-  const auto rows = [&](const std::string& database) {
-    std::set<std::string> keys;
-    const json listed = place.fusec({"tune", "--list", "--json", "--tuning-db", place.path(database)}).json();
-    for (const json& row : listed["rows"]) {
-      if (row["library"] != "model")
-        keys.insert(row["call"].get<std::string>() + row["library"].get<std::string>() +
-                    row["choice"].get<std::string>());
-    }
-    return keys;
-  };
   const auto part = [](int rank) { return "part" + std::to_string(rank) + ".sqlite"; };
   const std::vector<json> parts = run_ranks([&](int rank) { return tune(part(rank), {"--shard", "auto"}); });
   const json alone = place.fusec(tune("alone.sqlite", {})).json();
@@ -130,8 +120,8 @@ TEST(Machines, ProcessesSideBySideMeasureTheRowsOfOne) {
   std::vector<std::string> merges;
   for (int rank = 0; rank < kProcesses; ++rank) merges.insert(merges.end(), {"--merge", place.path(part(rank))});
   EXPECT_EQ(place.fusec(tune("merged.sqlite", merges)).json()["measured"], 0);
-  EXPECT_EQ(rows("merged.sqlite"), rows("alone.sqlite"));
-  EXPECT_GE(rows("alone.sqlite").size(), 6u);
+  EXPECT_EQ(place.measured_rows("merged.sqlite"), place.measured_rows("alone.sqlite"));
+  EXPECT_GE(place.measured_rows("alone.sqlite").size(), 6u);
 }
 
 // The other machine has a cache of its own, which stays empty.

@@ -91,16 +91,6 @@ TEST(Tune, ShardsMeasureTheRowsOfOneProcess) {
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return outcome.json();
   };
-  const auto rows = [&](const std::string& database) {
-    std::set<std::string> keys;
-    const json listed = place.fusec({"tune", "--list", "--json", "--tuning-db", place.path(database)}).json();
-    for (const json& row : listed["rows"]) {
-      if (row["library"] != "model")
-        keys.insert(row["call"].get<std::string>() + row["library"].get<std::string>() +
-                    row["choice"].get<std::string>());
-    }
-    return keys;
-  };
   const json alone = tune("one.sqlite", {});
   int64_t measured = 0;
   std::vector<std::string> merges;
@@ -115,7 +105,7 @@ TEST(Tune, ShardsMeasureTheRowsOfOneProcess) {
   const json merged = tune("all.sqlite", merges);
   EXPECT_EQ(merged["measured"], 0);
   EXPECT_EQ(merged["elsewhere"], 0);
-  EXPECT_EQ(rows("all.sqlite"), rows("one.sqlite"));
+  EXPECT_EQ(place.measured_rows("all.sqlite"), place.measured_rows("one.sqlite"));
   EXPECT_THAT(place.fusec({"tune", model, "--shard", "4/4"}).err,
               HasSubstr("there is no part 4 of 4: they are 0 to 3"));
 }
