@@ -3,13 +3,15 @@
 """Runs the models of torch_zoo.py by torch.compile(backend="fusec"), and prints nodes taken, the largest error, recompiles and times.
 
 usage: python3 tests/python/torch_models.py [--models a,b] [--min-share 0.95] [--times] [--rounds 10] [--threads 2]
-       [--without-inductor]
+       [--without-inductor] [--device cuda] [--jobs 10]
 
 Every model runs with all of its sizes, whose axes are dynamic. Exits with 1 where results differ from eager, where torch compiles more
-than once, and where more than two models fall below the share."""
+than once, and where more than two models fall below the share. --jobs compiles so many models at a time, each in a process of its own,
+which are timed one after the other once all of them have compiled. In f32, without TF32."""
 import argparse
 import logging
 import re
+import subprocess
 import sys
 import time
 
@@ -45,7 +47,7 @@ def tensors(results):
 
 def settle(module):
     """Gives weights values that let every layer matter: some models begin with zeros."""
-    generator = torch.Generator().manual_seed(1)
+    generator = torch.Generator(torch.get_default_device()).manual_seed(1)
     for parameter in module.parameters():
         if parameter.dim() < 2:
             parameter.data += 0.2 * torch.randn(parameter.shape, generator=generator)
@@ -91,31 +93,64 @@ def run(name, shares, options):
         compiled(*sets[0])
         seconds, before = time.perf_counter() - start, graphs()
         worst = [largest_error(compiled(*given), module(*given)) for given in sets]
-    return {"module": module, "compiled": compiled, "sets": sets, "seconds": seconds, "recompiles": graphs() - before,
-            "worst": max(w for w, _ in worst), "most": max(m for _,
-                                                           m in worst), "taken": shares.taken, "nodes": shares.nodes, "lines": shares.lines}
+    return {"module": module, "calls": {"eager": module, "fusec": compiled}, "sets": sets, "seconds": seconds, "recompiles": graphs() - before,
+            "worst": max(w for w, _ in worst), "most": max(m for _, m in worst), "taken": shares.taken, "nodes": shares.nodes,
+            "lines": shares.lines}
 
 
-def times(row, rounds, with_inductor):
-    """The least ms of a call by eager, Inductor and fusec, which take turns of five calls each, of which the first does not count: threads of
-    the one before may still spin. And the seconds of Inductor's compile."""
-    given, calls = row["sets"][0], {"eager": row["module"], "fusec": row["compiled"]}
-    if with_inductor:
-        calls["inductor"] = torch.compile(row["module"])
+def wait():
+    if torch.get_default_device().type == "cuda":
+        torch.cuda.synchronize()
+
+
+def with_inductor(row, modes):
+    """Adds the calls of torch.compile's own modes, compiled; answers the seconds that they took."""
     start = time.perf_counter()
     with torch.no_grad():
-        if with_inductor:
-            calls["inductor"](*given)
-        seconds = time.perf_counter() - start
-        least = dict.fromkeys(calls, float("inf"))
+        for mode in modes:
+            call = torch.compile(row["module"], mode=mode)
+            for _ in range(3):  # a mode with graphs captures in the second call
+                call(*row["sets"][0])
+            row["calls"]["inductor" if mode == "default" else mode] = call
+    wait()
+    return time.perf_counter() - start
+
+
+def times(row, rounds):
+    """The least ms of each call, which take turns of five calls each, of which the first does not count: threads of the one before may
+    still spin."""
+    given, least = row["sets"][0], dict.fromkeys(row["calls"], float("inf"))
+    with torch.no_grad():
         for _ in range(rounds):
-            for name, call in calls.items():
+            for name, call in row["calls"].items():
                 call(*given)
                 for _ in range(4):
+                    wait()
                     start = time.perf_counter()
                     call(*given)
+                    wait()
                     least[name] = min(least[name], time.perf_counter() - start)
-    return {name: ms * 1e3 for name, ms in least.items()}, seconds
+    return {name: ms * 1e3 for name, ms in least.items()}
+
+
+def in_processes(arguments, names):
+    """Answers the models that failed, and how many fell below the share."""
+    failed, below = [], 0
+    for first in range(0, len(names), arguments.jobs):
+        running = []
+        for name in names[first: first + arguments.jobs]:
+            command = [sys.executable, *sys.argv, "--models", name, "--jobs", "0"]
+            running.append((name, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)))
+        lines = {name: process.stdout.readline() for name, process in running}  # "compiled", or what failed
+        for name, process in running:
+            text = lines[name] + process.communicate("go\n")[0]
+            for line in text.splitlines():
+                if line.startswith(f"{name}: "):
+                    print(line, flush=True)
+                below += line.endswith("below a share of " + f"{arguments.min_share}: 1")
+            if process.returncode:
+                failed.append(name)
+    return failed, below
 
 
 def main():
@@ -127,34 +162,50 @@ def main():
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--without-inductor", action="store_true", help="in --times, as its compiles take most of the time")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--jobs", type=int)
     parser.add_argument("--verbose", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    torch.set_default_device(arguments.device)
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    names = arguments.models.split(",")
+    if arguments.jobs != 0:
+        print(f"torch {torch.__version__}, {torch.get_num_threads()} threads", flush=True)
+    if arguments.jobs:
+        return finish(arguments, *in_processes(arguments, names))
+    modes = [] if arguments.without_inductor else ["default"] + ["reduce-overhead"] * (arguments.device == "cuda")
     shares, failed, below = Shares(), [], 0
     logger = logging.getLogger("fusec")
     logger.setLevel(logging.INFO)
     logger.addHandler(shares)
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
-    for name in arguments.models.split(","):
+    for name in names:
         try:
             row = run(name, shares, {} if arguments.lenient else {"strict": True})
+            seconds = with_inductor(row, modes) if arguments.times else 0
         except Exception as fault:
             print(f"{name}: {type(fault).__name__}: {str(fault)[:1500]}", flush=True)
             failed.append(name)
             continue
+        if arguments.jobs == 0:  # in_processes answers when all have compiled
+            print("compiled", flush=True)
+            sys.stdin.readline()
         text = (f"{name}: {row['taken']} of {row['nodes']} nodes, error {row['most']:.1e} ({row['worst']:.2f} of the tolerance), "
                 f"{row['recompiles']} recompiles, compiled in {row['seconds']:.1f} s")
         if arguments.times:
-            ms, seconds = times(row, arguments.rounds, not arguments.without_inductor)
-            text += "; ms: " + ", ".join(f"{who} {value:.2f}" for who, value in ms.items())
-            text += "" if arguments.without_inductor else f"; inductor compiled in {seconds:.1f} s"
+            text += "; ms: " + ", ".join(f"{who} {value:.3f}" for who, value in times(row, arguments.rounds).items())
+            text += f"; inductor compiled in {seconds:.1f} s" if modes else ""
         print(text, flush=True)
         if arguments.verbose:
             print(*row["lines"], sep="\n", flush=True)
         below += row["taken"] < arguments.min_share * row["nodes"]
         if row["worst"] > 1 or row["recompiles"]:
             failed.append(name)
-    print(f"failed: {', '.join(failed) or 'none'}; below a share of {arguments.min_share}: {below}")
+    return finish(arguments, failed, below)
+
+
+def finish(arguments, failed, below):
+    print(f"failed: {', '.join(failed) or 'none'}; below a share of {arguments.min_share}: {below}", flush=True)
     return 1 if failed or below > 2 else 0
 
 
