@@ -3,14 +3,15 @@
 """Runs the models of torch_zoo.py by torch.compile(backend="fusec"), and prints nodes taken, the largest error, recompiles and times.
 
 usage: python3 tests/python/torch_models.py [--models a,b] [--min-share 0.95] [--times] [--rounds 10] [--threads 2]
-       [--without-inductor] [--device cuda] [--jobs 10]
+       [--without-inductor] [--static] [--device cuda] [--jobs 10] [--limit 120]
 
-Every model runs with all of its sizes, whose axes are dynamic. Exits with 1 where results differ from eager, where torch compiles more
+Every model runs with all of its sizes, whose axes are dynamic; with --static, with its first one, which is fixed. Exits with 1 where results differ from eager, where torch compiles more
 than once, and where more than two models fall below the share. --jobs compiles so many models at a time, each in a process of its own,
-which are timed one after the other once all of them have compiled. In f32, without TF32."""
+which are timed one after the other once all of them have compiled or --limit seconds are over. In f32, without TF32."""
 import argparse
 import logging
 import re
+import selectors
 import subprocess
 import sys
 import time
@@ -76,11 +77,12 @@ def graphs():
     return torch._dynamo.utils.counters["stats"]["unique_graphs"]
 
 
-def run(name, shares, options):
+def run(name, shares, options, most_sizes):
     torch.manual_seed(0)
     torch._dynamo.reset()
     shares.clear()
     module, arguments, sizes = torch_zoo.MODELS[name]()
+    sizes = sizes[:most_sizes]
     if settle(module):
         with torch.no_grad():
             for size in sizes * 2:
@@ -137,20 +139,36 @@ def in_processes(arguments, names):
     """Answers the models that failed, and how many fell below the share."""
     failed, below = [], 0
     for first in range(0, len(names), arguments.jobs):
-        running = []
+        running = {}
         for name in names[first: first + arguments.jobs]:
             command = [sys.executable, *sys.argv, "--models", name, "--jobs", "0"]
-            running.append((name, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)))
-        lines = {name: process.stdout.readline() for name, process in running}  # "compiled", or what failed
-        for name, process in running:
-            text = lines[name] + process.communicate("go\n")[0]
+            running[name] = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        lines = first_lines(running, arguments.limit)
+        for name, process in running.items():
+            if name not in lines:
+                process.kill()
+                print(f"{name}: not compiled in {arguments.limit} s", flush=True)
+            text = lines.get(name, "") + process.communicate("go\n")[0]
             for line in text.splitlines():
                 if line.startswith(f"{name}: "):
                     print(line, flush=True)
-                below += line.endswith("below a share of " + f"{arguments.min_share}: 1")
+                below += line.endswith(f"below a share of {arguments.min_share}: 1")
             if process.returncode:
                 failed.append(name)
     return failed, below
+
+
+def first_lines(running, limit):
+    """{name: "compiled", or what failed} of the processes that print one in time."""
+    lines, end = {}, time.monotonic() + limit
+    with selectors.DefaultSelector() as waiting:
+        for name, process in running.items():
+            waiting.register(process.stdout, selectors.EVENT_READ, name)
+        while waiting.get_map() and (left := end - time.monotonic()) > 0:
+            for key, _ in waiting.select(left):
+                lines[key.data] = key.fileobj.readline()
+                waiting.unregister(key.fileobj)
+    return lines
 
 
 def main():
@@ -163,13 +181,17 @@ def main():
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--without-inductor", action="store_true", help="in --times, as its compiles take most of the time")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--static", action="store_true")
     parser.add_argument("--jobs", type=int)
+    parser.add_argument("--limit", type=float, default=600)
     parser.add_argument("--verbose", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     torch.set_default_device(arguments.device)
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     names = arguments.models.split(",")
+    if arguments.static:
+        torch_zoo.dynamic = lambda tensor, *axes: tensor
     if arguments.jobs != 0:
         print(f"torch {torch.__version__}, {torch.get_num_threads()} threads", flush=True)
     if arguments.jobs:
@@ -181,7 +203,7 @@ def main():
     logger.addHandler(shares)
     for name in names:
         try:
-            row = run(name, shares, {} if arguments.lenient else {"strict": True})
+            row = run(name, shares, {} if arguments.lenient else {"strict": True}, 1 if arguments.static else None)
             seconds = with_inductor(row, modes) if arguments.times else 0
         except Exception as fault:
             print(f"{name}: {type(fault).__name__}: {str(fault)[:1500]}", flush=True)
