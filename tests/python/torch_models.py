@@ -150,7 +150,7 @@ def in_processes(arguments, names):
                 print(f"{name}: not compiled in {arguments.limit} s", flush=True)
             text = lines.get(name, "") + process.communicate("go\n")[0]
             for line in text.splitlines():
-                if line.startswith(f"{name}: "):
+                if line != "compiled" and not line.startswith("failed: "):
                     print(line, flush=True)
                 below += line.endswith(f"below a share of {arguments.min_share}: 1")
             if process.returncode:
