@@ -30,9 +30,9 @@ def digits():
     return images, np.load(DIGITS / "labels.npy")
 
 
-def programs(page):
-    """The Python programs of a page, each with what the page shows as its output."""
-    return re.findall(r"```python\n(.*?)```(?:\n\n```\n(.*?)```)?", (ROOT / page).read_text(), re.S)
+def programs(page, language="python"):
+    """The Python programs of a page, each with what the page shows as its output. Those that need more than a CPU are in "py"."""
+    return re.findall(rf"```{language}\n(.*?)```(?:\n\n```\n(.*?)```)?", (ROOT / page).read_text(), re.S)
 
 
 def run_python(code, **environment):
