@@ -15,6 +15,7 @@ import fusec
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "samples" / "digits"
 PACKAGE = Path(fusec.__file__).resolve().parent
+FAKE_CUDA = Path(os.environ["FUSEC_LIBRARY"]).resolve().parent / "fake_cuda" / "libcuda.so.1" if "FUSEC_LIBRARY" in os.environ else None
 
 
 def build(shape, make, dtype="f32", **options):
@@ -29,9 +30,9 @@ def digits():
     return images, np.load(DIGITS / "labels.npy")
 
 
-def programs(page):
-    """The Python programs of a page, each with what the page shows as its output."""
-    return re.findall(r"```python\n(.*?)```(?:\n\n```\n(.*?)```)?", (ROOT / page).read_text(), re.S)
+def programs(page, language="python"):
+    """The Python programs of a page, each with what the page shows as its output. Those that need more than a CPU are in "py"."""
+    return re.findall(rf"```{language}\n(.*?)```(?:\n\n```\n(.*?)```)?", (ROOT / page).read_text(), re.S)
 
 
 def run_python(code, **environment):
@@ -40,6 +41,20 @@ def run_python(code, **environment):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT,
                           env={name: value for name, value in values.items() if value is not None})
     return done.returncode, done.stdout, done.stderr
+
+
+def needs_fake_cuda(test):
+    """Skips a test where the driver of tests/fake_cuda is not built."""
+    return unittest.skipUnless(FAKE_CUDA is not None and FAKE_CUDA.exists(), "the target fusec_fake_cuda is not built")(test)
+
+
+def run_with_fake_cuda(command, gpus=1, fail=None, **environment):
+    """Runs Python with the driver of tests/fake_cuda. Answers its status and what it printed."""
+    environment = {**os.environ, "LD_PRELOAD": str(FAKE_CUDA), "FUSEC_FAKE_GPUS": str(gpus), **environment}
+    if fail is not None:
+        environment["FUSEC_FAKE_FAIL"] = fail
+    done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, cwd=ROOT)
+    return done.returncode, done.stdout + done.stderr
 
 
 class TestCase(unittest.TestCase):

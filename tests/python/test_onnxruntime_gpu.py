@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The execution provider for ONNX Runtime on GPUs: onnxruntime_gpu.py on the card of this machine, and with a driver that has its memory on
-the host (tests/onnxruntime/fake_cuda.cpp), which counts what is called and what is left."""
-import os
+the host (tests/fake_cuda), which counts what is called and what is left."""
 import re
 import subprocess
 import sys
 import unittest
-from pathlib import Path
 
-from support import ROOT
+from support import ROOT, needs_fake_cuda, run_with_fake_cuda
 
 try:
     import onnxruntime  # noqa: F401
@@ -16,7 +14,6 @@ except ImportError:
     raise unittest.SkipTest("ONNX Runtime is not installed; ./dev setup --python installs it") from None
 
 SCRIPT = ROOT / "tests" / "python" / "onnxruntime_gpu.py"
-FAKE = Path(os.environ["FUSEC_LIBRARY"]).resolve().parent / "fake_cuda" / "libcuda.so.1" if "FUSEC_LIBRARY" in os.environ else None
 START = """
 import ctypes, gc, sys
 sys.path.insert(0, %r)
@@ -31,37 +28,24 @@ register()
 """ % str(SCRIPT.parent)
 
 
-def run(command, gpus=None, fail=None):
-    """Runs Python with the fake driver, if it shall have GPUs. Answers its status and what it printed."""
-    environment = dict(os.environ)
-    if gpus is not None:
-        environment.update(LD_PRELOAD=str(FAKE), FUSEC_FAKE_GPUS=str(gpus))
-    if fail is not None:
-        environment["FUSEC_FAKE_FAIL"] = fail
-    done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, cwd=ROOT)
-    return done.returncode, done.stdout + done.stderr
-
-
 class Card(unittest.TestCase):
     def test_all(self):
-        status, out = run([str(SCRIPT)])
-        self.assertEqual(status, 0, out)
+        done = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, cwd=ROOT)
+        out = done.stdout + done.stderr
+        self.assertEqual(done.returncode, 0, out)
         if "cuda:0" not in out.splitlines()[0]:
             self.skipTest("there is no GPU that the provider can use")
 
 
+@needs_fake_cuda
 class Fake(unittest.TestCase):
-    def setUp(self):
-        if FAKE is None or not FAKE.exists():
-            self.skipTest("the target onnxruntime_fake_cuda is not built")
-
     def check(self, code, want, gpus=1, fail=None):
-        status, out = run(["-c", START + code], gpus, fail)
+        status, out = run_with_fake_cuda(["-c", START + code], gpus, fail)
         self.assertEqual(status, 0, out)
         self.assertEqual(out.splitlines(), want.split("\n"))
 
     def matches(self, code, pattern, gpus=1, fail=None):
-        status, out = run(["-c", START + code], gpus, fail)
+        status, out = run_with_fake_cuda(["-c", START + code], gpus, fail)
         self.assertEqual(status, 0, out)
         self.assertRegex(out, pattern)
 
@@ -70,8 +54,9 @@ class Fake(unittest.TestCase):
             self.matches("""
 print("devices:", *devices())
 done = unittest.main("onnxruntime_gpu", argv=["fake"], exit=False).result
-print("good:", done.wasSuccessful(), done.testsRun > 15, "skipped:", [why for _, why in done.skipped if "no GPU" in why], "strays:", count("strays"))
-""", "(?s)devices: cpu " + " ".join(f"cuda:{ordinal}" for ordinal in range(gpus)) + r"\n.*good: True True skipped: \[\] strays: 0", gpus)
+print("good:", done.wasSuccessful(), done.testsRun > 15, "skipped:", [why for _, why in done.skipped if "no GPU" in why], "strays:", count("strays"),
+      "non-blocking:", count("non-blocking"))  # copies without a stream rely on blocking ones
+""", "(?s)devices: cpu " + " ".join(f"cuda:{ordinal}" for ordinal in range(gpus)) + r"\n.*good: True True skipped: \[\] strays: 0 non-blocking: 0", gpus)
 
     def test_devices(self):
         self.check("""

@@ -58,7 +58,8 @@ def prepare(*devices):
 
 
 _LEGACY_STREAM = 1  # CU_STREAM_LEGACY
-_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
+RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
+_devices = {}  # by ordinal
 _contexts = {}  # of each GPU, its primary context, which is kept: the producer of the tensor has it, too
 
 
@@ -67,38 +68,43 @@ def _check(status, function):
         raise DeviceError(f"waiting for the work on a GPU tensor failed: {function} answered {status}")
 
 
-def _driver():
+def driver():
     try:
         return ctypes.CDLL("libcuda.so.1")
     except OSError as fault:
         raise DeviceError(f"a tensor lies on a GPU, but the driver does not load: {fault}") from None
 
 
-def _context(driver, ordinal):
+def device(ordinal):
+    """The driver's handle of a GPU whose context was made."""
+    return _devices[ordinal]
+
+
+def context(driver, ordinal):
     if ordinal not in _contexts:
-        device, context = ctypes.c_int(), ctypes.c_void_p()
+        handle, made = ctypes.c_int(), ctypes.c_void_p()
         _check(driver.cuInit(0), "cuInit")
-        _check(driver.cuDeviceGet(ctypes.byref(device), ordinal), "cuDeviceGet")
-        _check(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "cuDevicePrimaryCtxRetain")
-        _contexts[ordinal] = context
+        _check(driver.cuDeviceGet(ctypes.byref(handle), ordinal), "cuDeviceGet")
+        _check(driver.cuDevicePrimaryCtxRetain(ctypes.byref(made), handle), "cuDevicePrimaryCtxRetain")
+        _devices[ordinal], _contexts[ordinal] = handle.value, made
     return _contexts[ordinal]
 
 
 def wait_for_default_stream(ordinal):
     """Waits for the legacy default stream of a GPU, which waits for the producer of a tensor."""
-    driver = _driver()
-    _check(driver.cuCtxPushCurrent_v2(_context(driver, ordinal)), "cuCtxPushCurrent")
-    status = driver.cuStreamSynchronize(ctypes.c_void_p(_LEGACY_STREAM))
-    driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+    library = driver()
+    _check(library.cuCtxPushCurrent_v2(context(library, ordinal)), "cuCtxPushCurrent")
+    status = library.cuStreamSynchronize(ctypes.c_void_p(_LEGACY_STREAM))
+    library.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
     _check(status, "cuStreamSynchronize")
 
 
 @contextlib.contextmanager
 def capture_relaxed():
     """While a stream is captured, this thread may allocate memory and wait for other streams."""
-    driver, mode = _driver(), ctypes.c_int(_RELAXED)
-    _check(driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode)), "cuThreadExchangeStreamCaptureMode")
+    library, mode = driver(), ctypes.c_int(RELAXED)
+    _check(library.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode)), "cuThreadExchangeStreamCaptureMode")
     try:
         yield
     finally:
-        driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+        library.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))

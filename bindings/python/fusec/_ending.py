@@ -10,6 +10,7 @@ _running = 0
 _ended = False
 _forked = False
 _sessions = weakref.WeakSet()
+_at_end = []
 
 
 def ended():
@@ -48,8 +49,21 @@ def add_session(session):
         _sessions.add(session)
 
 
+def at_end(function):
+    """A decorator: the function is called when calls have been waited for, while all of Python can still be used."""
+    _at_end.append(function)
+    return function
+
+
 def wait():
-    """For atexit. In a process that was forked, the threads that held locks do not exist."""
+    """For atexit."""
+    _wait_for_calls()
+    for function in _at_end:
+        function()
+
+
+def _wait_for_calls():
+    """In a process that was forked, the threads that held locks do not exist."""
     global _ended
     if _forked:
         return

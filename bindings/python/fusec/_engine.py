@@ -2,16 +2,19 @@
 """Engines and sessions: compiled models, and their runs."""
 import os
 import threading
+from collections import OrderedDict
 from ctypes import addressof, c_char, c_int64, c_void_p
 
 import numpy
 
-from . import _cuda, _ending, _host, _library, _options, _tensor
+from . import _cuda, _ending, _gpu, _gpu_tensor, _host, _library, _options, _streams, _tensor
 from ._errors import InvalidArgument
 from ._model import Model, describe, infos
 from ._structs import Tensor
 
 _MOST_PLANS = 64  # of a session; more shapes than these take turns at the price of making plans anew
+_MOST_STREAMS = 8  # of an engine in a thread; each has a session, and the memory of one
+_ON_DEVICE = object()  # in place of outputs: new ones in the memory of the engine's device
 _from_buffer, _address_of = c_char.from_buffer, addressof
 _run_raw = _library.function("session_run_raw")
 
@@ -19,7 +22,7 @@ _run_raw = _library.function("session_run_raw")
 class _Io:
     """What sessions need to know of their engine."""
 
-    __slots__ = ("inputs", "outputs", "symbols", "device", "target", "names", "input_dtypes", "output_dtypes", "on_cpu")
+    __slots__ = ("inputs", "outputs", "symbols", "device", "target", "names", "input_dtypes", "output_dtypes", "on_cpu", "ordinal")
 
     def __init__(self, io):
         self.inputs, self.outputs, self.symbols = infos(io["inputs"]), infos(io["outputs"]), tuple(io["symbols"])
@@ -28,6 +31,7 @@ class _Io:
         self.input_dtypes = [info.numpy_dtype for info in self.inputs]
         self.output_dtypes = [info.numpy_dtype for info in self.outputs]
         self.on_cpu = self.device == "cpu"
+        self.ordinal = None if self.on_cpu else int(self.device.split(":")[1])
 
 
 class _Plan:
@@ -64,25 +68,30 @@ class Session:
         self._handle = _library.Handle("session", _library.make("session_new", engine_handle.value), engine_handle.keep)
         self._plans = {}
         self._busy = threading.Lock()
+        self._stream = None  # that was used last
+        self._is_for_graph = False
         _ending.add_session(self)
 
-    def __call__(self, *inputs, out=None, **named):
-        return self.run(*inputs, out=out, **named)
-
-    def run(self, *inputs, out=None, **named):
+    def run(self, *inputs, out=None, stream=None, **named):
         """Runs on inputs by position or by name. One output comes back as an array, several as a tuple. `out` gives the outputs to write
-        to: an array, a sequence in the order of the engine's outputs, or a dict by name."""
+        to: an array, a sequence in the order of the engine's outputs, or a dict by name; "device": new ones in the memory of the engine's
+        device, on a GPU as GpuTensors. With `stream`, a CUDA stream as an int or an object, the call returns when the run is queued there;
+        its tensors lie on the GPU. A run on another stream than the one before waits for that one, as they share the session's memory."""
+        if stream is not None:
+            gpu, stream = _take_stream(self._io, stream)
+            with gpu.inside():
+                return self._queue(gpu, stream, gpu.is_capturing(stream.handle), inputs, out, named)
         if named or len(inputs) != len(self._io.inputs):
             inputs = self._order(inputs, named)
         if not self._busy.acquire(False):
-            if _ending.ended():
-                _ending.stop_thread()
-            raise InvalidArgument("this session is in use by another thread; make one for each thread by engine.session()")
+            self._refuse_use()
         try:
             outputs = self._run(inputs, None if out is None else self._outs(out))
         finally:
             self._busy.release()
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    __call__ = run
 
     def prepare(self, *shapes):
         """Does all that the first run with inputs of these shapes would do beside running."""
@@ -90,6 +99,12 @@ class Session:
             raise InvalidArgument(f"{len(shapes)} shapes were given, and the engine has {len(self._io.inputs)} inputs: {describe(self._io)}")
         with self._busy:
             _library.call("session_prepare", self._handle.value, self._plan(tuple(tuple(shape) for shape in shapes)).extents)
+
+    @staticmethod
+    def _refuse_use():
+        if _ending.ended():
+            _ending.stop_thread()
+        raise InvalidArgument("this session is in use by another thread; make one for each thread by engine.session()")
 
     def _order(self, inputs, named):
         io = self._io
@@ -107,6 +122,10 @@ class Session:
 
     def _outs(self, out):
         io = self._io
+        if isinstance(out, str):
+            if out != "device":
+                raise InvalidArgument(f"out is '{out}'; it is 'device', an array, a sequence of arrays, or a dict of them by name")
+            return None if io.on_cpu else _ON_DEVICE
         if isinstance(out, dict):
             if set(out) != {info.name for info in io.outputs}:
                 raise InvalidArgument(f"out names {sorted(out)}; the engine is {describe(io)}")
@@ -148,7 +167,8 @@ class Session:
                 if not _is_dense(array, dtype):
                     break
             else:
-                plan = self._plan(tuple([array.shape for array in inputs]))
+                shapes = tuple([array.shape for array in inputs])
+                plan = self._plans.get(shapes) or self._plan(shapes)
                 if outs is None:
                     outputs = [numpy.empty(shape, dtype) for shape, dtype in plan.made]
                     return self._run_dense(plan, inputs, outputs)
@@ -177,16 +197,101 @@ class Session:
         for argument, info in zip(reads, io.inputs):
             _check_dtype(argument, "input", info)
         plan = self._plan(tuple([argument.shape for argument in reads]))
-        outputs = [numpy.empty(shape, dtype) for shape, dtype in plan.made] if outs is None else outs
+        if outs is _ON_DEVICE:
+            outputs = self._ready_on_gpu(plan)
+        else:
+            outputs = [numpy.empty(shape, dtype) for shape, dtype in plan.made] if outs is None else outs
         writes = [_tensor.write(item, f"output '{info.name}'", info.dtype) for item, info in zip(outputs, io.outputs)]
-        for argument, info, (shape, _) in zip(writes, io.outputs, plan.made):
+        self._check_outputs(plan, writes)
+        self._call("session_run", reads, writes)
+        return outputs
+
+    def _check_outputs(self, plan, writes):
+        for argument, info, (shape, _) in zip(writes, self._io.outputs, plan.made):
             _check_dtype(argument, "output", info)
             if argument.shape != shape:
                 raise InvalidArgument(f"output '{info.name}' has shape {list(argument.shape)}, and these inputs make {list(shape)}")
+
+    def _call(self, function, reads, writes, *more):
         c_reads = (Tensor * len(reads))(*(argument.tensor for argument in reads))
         c_writes = (Tensor * len(writes))(*(argument.tensor for argument in writes))
-        _library.call("session_run", self._handle.value, c_reads, len(reads), c_writes, len(writes))
+        _library.call(function, self._handle.value, c_reads, len(reads), c_writes, len(writes), *more)
+
+    def _new_on_gpu(self, gpu, plan, handle=None, keep=None):
+        """Inside the GPU."""
+        return [_gpu_tensor.new(gpu, shape, info.dtype, handle, keep) for info, (shape, _) in zip(self._io.outputs, plan.made)]
+
+    def _ready_on_gpu(self, plan):
+        """For a run that is over when the call returns."""
+        gpu = _gpu.get(self._io.ordinal)
+        with gpu.inside():
+            made = self._new_on_gpu(gpu, plan)
+            gpu.call("cuStreamSynchronize", gpu.waited)
+        return made
+
+    def _queue(self, gpu, stream, captured, inputs, out, named):
+        """A run on a stream. Inside the GPU."""
+        if named or len(inputs) != len(self._io.inputs):
+            inputs = self._order(inputs, named)
+        if not self._busy.acquire(False):
+            self._refuse_use()
+        try:
+            outputs = self._run_on(gpu, stream, captured, inputs, None if out is None else self._outs(out))
+        finally:
+            self._busy.release()
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _run_on(self, gpu, stream, captured, inputs, outs):
+        io, handle = self._io, stream.handle
+        if self._stream != handle:
+            gpu.check_stream(handle)
+            self._stream = handle
+        if captured:
+            _check_outs_of_graph(outs)
+        reads = [_streams.place(item, f"input '{info.name}'", gpu, handle, captured) for item, info in zip(inputs, io.inputs)]
+        for placed, info in zip(reads, io.inputs):
+            _check_dtype(placed, "input", info)
+        shapes = tuple([placed.shape for placed in reads])
+        plan = self._plans.get(shapes) or self._plan(shapes)
+        outputs = self._new_on_gpu(gpu, plan, handle, stream.keep) if outs is None or outs is _ON_DEVICE else outs
+        writes = [_streams.place(item, f"output '{info.name}'", gpu, handle, captured, write=True) for item, info in zip(outputs, io.outputs)]
+        self._check_outputs(plan, writes)
+        if captured and self._is_for_graph:
+            _library.call("session_prepare", self._handle.value, plan.extents)
+        try:
+            self._put(plan, reads, writes, handle)
+        finally:
+            if not captured:
+                for placed in reads:
+                    if placed.memory is not None:
+                        placed.memory.used(handle)
+                for placed in writes:
+                    if placed.memory is not None:
+                        placed.memory.used(handle, write=True)
         return outputs
+
+    def _put(self, plan, reads, writes, handle):
+        ins, outs = [placed.address for placed in reads], [placed.address for placed in writes]
+        if None in ins or None in outs:  # with strides
+            self._call("session_run_async", [placed.argument() for placed in reads], [placed.argument() for placed in writes], handle)
+            return
+        plan.in_pointers[:], plan.out_pointers[:] = ins, outs
+        error = _run_raw(self._handle.value, plan.extents, plan.in_pointers, plan.out_pointers, handle)
+        if error:
+            _library.raise_error(error)
+
+
+def _take_stream(io, stream):
+    """(the GPU, the stream)"""
+    stream = _streams.take(stream)
+    if io.on_cpu:
+        raise InvalidArgument("stream= is for engines on a GPU; this one runs on the CPU, where a run is over when the call returns")
+    return _gpu.get(io.ordinal), stream
+
+
+def _check_outs_of_graph(outs):
+    if outs is None or outs is _ON_DEVICE or isinstance(outs, str):
+        raise InvalidArgument("the stream is being captured, and the graph writes to the same outputs whenever it is launched: give them by out=")
 
 
 def _check_dtype(argument, kind, info):
@@ -204,6 +309,7 @@ class Engine:
         self._handle, self._model, self._options = handle, model, options
         self._io = _Io(_library.read_json("engine_io_json", handle.value))
         self._local = threading.local()
+        self._of_graphs = []
 
     inputs = property(lambda self: self._io.inputs, doc="Name, dtype and shape of each input.")
     outputs = property(lambda self: self._io.outputs, doc="Name, dtype and shape of each output.")
@@ -232,6 +338,28 @@ class Engine:
         """A session of its own, for one thread at a time."""
         return Session(self._handle, self._io)
 
+    def _session_on(self, handle):
+        """Runs on two streams may overlap, so each has a session in each thread. One that makes room is freed when its run is over."""
+        try:
+            sessions = self._local.on_streams
+        except AttributeError:
+            sessions = self._local.on_streams = OrderedDict()
+        session = sessions.get(handle)
+        if session is None:
+            while len(sessions) >= _MOST_STREAMS:
+                sessions.popitem(last=False)
+            session = sessions[handle] = self.session()
+        sessions.move_to_end(handle)
+        return session
+
+    def _session_for_graph(self, out):
+        """The graph of the caller uses memory of a session, which does nothing else from then on."""
+        _check_outs_of_graph(out)
+        session = self.session()
+        session._is_for_graph = True
+        self._of_graphs.append(session)
+        return session
+
     def _own_session(self):
         try:
             return self._local.session
@@ -239,9 +367,20 @@ class Engine:
             session = self._local.session = self.session()
             return session
 
-    def run(self, *inputs, out=None, **named):
-        """As Session.run, on a session of the calling thread."""
-        return self._own_session().run(*inputs, out=out, **named)
+    def run(self, *inputs, out=None, stream=None, **named):
+        """As Session.run, on a session of the calling thread, and with `stream` on one of the thread and the stream. In a capture it is a new
+        one, which lives as long as the engine."""
+        if stream is not None:
+            gpu, stream = _take_stream(self._io, stream)
+            with gpu.inside():
+                captured = gpu.is_capturing(stream.handle)
+                session = self._session_for_graph(out) if captured else self._session_on(stream.handle)
+                return session._queue(gpu, stream, captured, inputs, out, named)
+        try:
+            session = self._local.session
+        except AttributeError:
+            session = self._own_session()
+        return session.run(*inputs, out=out, **named) if named else session.run(*inputs, out=out)  # merging no names costs, too
 
     __call__ = run
 

@@ -37,11 +37,11 @@ class _Jitted:
         self._lock = threading.Lock()
         self.engines = {}
 
-    def __call__(self, *inputs, out=None, **named):
+    def __call__(self, *inputs, out=None, stream=None, **named):
         if named or len(inputs) != len(self._names):
             bound = inspect.signature(self._function).bind(*inputs, **named)
             inputs = [bound.arguments[name] for name in self._names]
-        arguments = [_tensor.read(item, f"argument '{name}'") for name, item in zip(self._names, inputs)]
+        arguments = [_tensor.look_at(item, f"argument '{name}'") for name, item in zip(self._names, inputs)]
         symbols = {}
         key = tuple((a.dtype, self._shape(name, a.shape, symbols)) for name, a in zip(self._names, arguments))
         engine = self.engines.get(key)
@@ -50,7 +50,7 @@ class _Jitted:
                 engine = self.engines.get(key)
                 if engine is None:
                     engine = self.engines[key] = self._compile(key)
-        return engine.run(*inputs, out=out)
+        return engine.run(*inputs, out=out, stream=stream)
 
     def _shape(self, name, shape, symbols):
         if name in self._shapes:

@@ -29,6 +29,12 @@ class ManagedTensor(ctypes.Structure):
     _fields_ = [("version", Version), ("manager_ctx", c_void_p), ("deleter", c_void_p), ("flags", c_uint64), ("tensor", Tensor)]
 
 
+class OldManagedTensor(ctypes.Structure):
+    """DLManagedTensor, of DLPack before 1.0."""
+
+    _fields_ = [("tensor", Tensor), ("manager_ctx", c_void_p), ("deleter", c_void_p)]
+
+
 CALL_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int, c_void_p, POINTER(Tensor), ctypes.c_size_t, POINTER(Tensor), ctypes.c_char_p, c_void_p)
 PROGRESS_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int, c_void_p, ctypes.c_char_p, ctypes.c_double)
 

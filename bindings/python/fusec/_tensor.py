@@ -10,19 +10,19 @@ from ._errors import InvalidArgument
 from ._structs import CPU, CUDA, CUDA_MANAGED, DType, ManagedTensor, Tensor
 
 _INT, _UINT, _FLOAT, _BFLOAT, _BOOL = 0, 1, 2, 4, 6
-_CODES = {"f64": (_FLOAT, 64), "f32": (_FLOAT, 32), "f16": (_FLOAT, 16), "bf16": (_BFLOAT, 16), "bool": (_BOOL, 8)}
+CODES = {"f64": (_FLOAT, 64), "f32": (_FLOAT, 32), "f16": (_FLOAT, 16), "bf16": (_BFLOAT, 16), "bool": (_BOOL, 8)}
 for _bits in (8, 16, 32, 64):
-    _CODES[f"i{_bits}"], _CODES[f"u{_bits}"] = (_INT, _bits), (_UINT, _bits)
-_NAMES = {code: name for name, code in _CODES.items()}
+    CODES[f"i{_bits}"], CODES[f"u{_bits}"] = (_INT, _bits), (_UINT, _bits)
+_NAMES = {code: name for name, code in CODES.items()}
 
 # NumPy has no bf16: its arrays hold the bits.
-NUMPY = {name: numpy.dtype({"bf16": "uint16", "bool": "bool"}.get(name, name[0] + str(bits // 8))) for name, (_, bits) in _CODES.items()}
+NUMPY = {name: numpy.dtype({"bf16": "uint16", "bool": "bool"}.get(name, name[0] + str(bits // 8))) for name, (_, bits) in CODES.items()}
 _OF_NUMPY = {dtype: name for name, dtype in NUMPY.items() if name != "bf16"}
 
 
 def dtype_name(dtype):
     """The name that fusec has for a dtype: of "f32", numpy.float32, numpy.dtype, or an ml_dtypes.bfloat16."""
-    if isinstance(dtype, str) and dtype in _CODES:
+    if isinstance(dtype, str) and dtype in CODES:
         return dtype
     try:
         found = numpy.dtype(dtype)
@@ -30,7 +30,7 @@ def dtype_name(dtype):
         found = None
     name = _name_of(found) if found is not None else None
     if name is None:
-        raise InvalidArgument(f"{dtype!r} is no dtype of fusec; these are: {', '.join(sorted(_CODES))}, and NumPy's dtypes of these kinds")
+        raise InvalidArgument(f"{dtype!r} is no dtype of fusec; these are: {', '.join(sorted(CODES))}, and NumPy's dtypes of these kinds")
     return name
 
 
@@ -75,7 +75,7 @@ def _of_array(array, name, expected):
     tensor = Tensor()
     tensor.data, tensor.ndim = array.ctypes.data, rank
     tensor.device.type = CPU
-    tensor.dtype = DType(*_CODES[dtype], 1)
+    tensor.dtype = DType(*CODES[dtype], 1)
     shape, keep = (c_int64 * rank)(*array.shape), array
     tensor.shape = shape
     if not array.flags.c_contiguous:
@@ -89,18 +89,22 @@ _get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _get_pointer.restype, _get_pointer.argtypes = c_void_p, [py_object, c_char_p]
 _is_valid = ctypes.pythonapi.PyCapsule_IsValid
 _is_valid.restype, _is_valid.argtypes = ctypes.c_int, [py_object, c_char_p]
+_NO_ORDER = -1  # as DLPack numbers streams
 _READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
 
 
-def _of_dlpack(item, name, write):
-    stream = {}
+def of_dlpack(item, name, write, stream=None):
+    """The work on a GPU tensor is waited for: by the stream, or, without one, by the host."""
+    if hasattr(item, "_ready_argument"):  # a GpuTensor, which needs no capsule
+        return item._ready_argument(write)
+    keywords = {}
     on_gpu = hasattr(item, "__dlpack_device__") and int(item.__dlpack_device__()[0]) in (CUDA, CUDA_MANAGED)
     if on_gpu:
-        stream["stream"] = 1  # the legacy default stream waits for what the producer has queued
+        keywords["stream"] = 1 if stream is None else stream  # 1: the legacy default stream waits for what the producer has queued
     try:
-        capsule = item.__dlpack__(max_version=(1, 0), **stream)
+        capsule = item.__dlpack__(max_version=(1, 0), **keywords)
     except TypeError:  # DLPack before 1.0
-        capsule = item.__dlpack__(**stream)
+        capsule = item.__dlpack__(**keywords)
     # The capsule keeps its name, so its own destructor ends the tensor when the call is over.
     if _is_valid(capsule, b"dltensor_versioned"):
         managed = ctypes.cast(_get_pointer(capsule, b"dltensor_versioned"), ctypes.POINTER(ManagedTensor)).contents
@@ -116,7 +120,7 @@ def _of_dlpack(item, name, write):
     dtype = _NAMES.get((tensor.dtype.code, tensor.dtype.bits)) if tensor.dtype.lanes == 1 else None
     if dtype is None:
         raise InvalidArgument(f"{name} has DLPack dtype code {tensor.dtype.code} of {tensor.dtype.bits} bits, which fusec lacks")
-    if on_gpu:
+    if on_gpu and stream is None:
         _cuda.wait_for_default_stream(tensor.device.ordinal)
     return Argument(tensor, (capsule, item), tuple(tensor.shape[: tensor.ndim]), dtype)
 
@@ -125,7 +129,7 @@ def read(item, name, expected=None):
     """An input. Lists and numbers become NumPy arrays of the dtype that is expected."""
     if not isinstance(item, numpy.ndarray):
         if hasattr(item, "__dlpack__") and not isinstance(item, numpy.generic):
-            return _of_dlpack(item, name, write=False)
+            return of_dlpack(item, name, write=False)
         try:
             if isinstance(item, numpy.generic) or expected is None:
                 item = numpy.asarray(item)
@@ -135,6 +139,15 @@ def read(item, name, expected=None):
             raise InvalidArgument(f"{name} is a {type(item).__name__}, which is no array: {fault}; give a NumPy array, a number, or an object "
                                   "with __dlpack__") from None
     return _of_array(item, name, expected) or _of_array(numpy.ascontiguousarray(item), name, expected)
+
+
+def look_at(item, name):
+    """An input of which nothing but dtype and shape is used: the work on it need not be over."""
+    if hasattr(item, "_argument"):
+        return item._argument()
+    if hasattr(item, "__dlpack__") and not isinstance(item, (numpy.ndarray, numpy.generic)):
+        return of_dlpack(item, name, write=False, stream=_NO_ORDER)
+    return read(item, name)
 
 
 def write(item, name, expected):
@@ -147,7 +160,7 @@ def write(item, name, expected):
             raise InvalidArgument(f"{name} has strides of {item.strides} bytes, which are no multiples of its elements; give another array")
         return argument
     if hasattr(item, "__dlpack__") and not isinstance(item, numpy.generic):
-        return _of_dlpack(item, name, write=True)
+        return of_dlpack(item, name, write=True)
     raise InvalidArgument(f"{name} is a {type(item).__name__}; an output is a NumPy array or an object with __dlpack__")
 
 

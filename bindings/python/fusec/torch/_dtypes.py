@@ -5,7 +5,7 @@ import ctypes
 import torch
 
 from .._structs import CPU, CUDA, DType, ManagedTensor, Tensor
-from .._tensor import _CODES
+from .._tensor import CODES
 from ._refused import Refused
 
 NAMES = {torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.bool: "bool",
@@ -26,7 +26,7 @@ def fill(struct, tensor, shape):
     struct.data, struct.ndim = tensor.data_ptr(), tensor.dim()
     on_gpu = tensor.device.type == "cuda"
     struct.device.type, struct.device.ordinal = (CUDA, tensor.device.index or 0) if on_gpu else (CPU, 0)
-    struct.dtype = DType(*_CODES[name(tensor.dtype)], 1)
+    struct.dtype = DType(*CODES[name(tensor.dtype)], 1)
     struct.shape = shape
 
 
