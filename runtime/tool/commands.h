@@ -77,6 +77,7 @@ Command emit_command();
 Command bind_command();
 Command explain_command();
 Command graph_command();
+Command report_command();
 Command ops_command();
 Command accuracy_command();
 Command materialize_command();
