@@ -32,7 +32,9 @@ Result<Artifact> emit_host(const ir::Kernel& kernel, const Target&, const EmitOp
 }
 Result<std::string> emit_host_text(const ir::Kernel& kernel, const Target&) { return ir::print(kernel); }
 Result<Artifact> emit_nvptx(const ir::Kernel&, const Target& target, const EmitOptions&) { return no_llvm(target); }
+Result<std::string> emit_host_assembly(const ir::Kernel&, const Target& target) { return no_llvm(target); }
 Result<std::string> emit_nvptx_text(const ir::Kernel&, const Target& target) { return no_llvm(target); }
+Result<std::string> emit_nvptx_optimized(const ir::Kernel&, const Target& target) { return no_llvm(target); }
 Result<std::string> emit_nvptx_ptx(const ir::Kernel&, const Target& target) { return no_llvm(target); }
 #endif
 
@@ -123,6 +125,14 @@ Result<std::string> emit_text(const ir::Kernel& kernel, const Target& target, Co
     if (target.kind == TargetKind::cpu) return emit_host_text(kernel, target);
     return codegen == Codegen::llvm ? emit_nvptx_text(kernel, target) : emit_cuda_text(kernel, target, true);
   });
+}
+
+Result<std::string> emit_optimized_text(const ir::Kernel& kernel, const Target& target) {
+  return guarded([&] { return emit_nvptx_optimized(kernel, target); });
+}
+
+Result<std::string> emit_assembly(const ir::Kernel& kernel, const Target& target) {
+  return guarded([&] { return emit_host_assembly(kernel, target); });
 }
 
 Result<std::string> emit_ptx(const ir::Kernel& kernel, const Target& target) {

@@ -62,6 +62,10 @@ Result<Artifact> emit(const ir::Kernel& kernel, const Target& target, const Emit
 // Only the writer's text: LLVM IR for a CPU (where kernels are evaluated, the kernel) and for Codegen::llvm, else CUDA
 // C++. Needs no CUDA library.
 Result<std::string> emit_text(const ir::Kernel& kernel, const Target& target, Codegen codegen = Codegen::automatic);
+// LLVM IR of a GPU's kernel behind the passes that run over it, as code generation takes it.
+Result<std::string> emit_optimized_text(const ir::Kernel& kernel, const Target& target);
+// x86 assembly of the code that emit makes for a CPU. `unsupported`: this build has no LLVM.
+Result<std::string> emit_assembly(const ir::Kernel& kernel, const Target& target);
 // The PTX that LLVM generates for a GPU target.
 Result<std::string> emit_ptx(const ir::Kernel& kernel, const Target& target);
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # fusec_deps::onnx: onnx's own C++ tree (parser, checker, schemas, inliner, shape inference, version converter) under the
-# namespace fusec_onnx. Used by compiler/import/onnx alone. It is built once by `./dev setup` (cmake/onnx_tree) and shared by
+# namespace fusec_onnx. Used by compiler/import/onnx and compiler/export/onnx alone. It is built once by `./dev setup` (cmake/onnx_tree) and shared by
 # all presets, so no preset ever compiles it. See docs/decisions/001-onnx-source-tree.md.
 if(NOT FUSEC_WITH_ONNX)
   return()

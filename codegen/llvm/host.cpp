@@ -184,4 +184,16 @@ Result<std::string> emit_host_text(const ir::Kernel& kernel, const Target& targe
   });
 }
 
+Result<std::string> emit_host_assembly(const ir::Kernel& kernel, const Target& target) {
+  return contained<Written>([&](Written& written) -> Result<std::string> {
+    FUSEC_TRY(write(kernel, target, written));
+    written.machine->Options.MCOptions.AsmVerbose = true;
+    llvm::SmallVector<char, 0> text;
+    llvm::raw_svector_ostream stream(text);
+    const bool printed = write_file(*written.module, *written.machine, llvm::CodeGenFileType::AssemblyFile, stream);
+    FUSEC_CHECK(printed) << "LLVM prints no assembly for its x86-64";
+    return std::string(text.begin(), text.end());
+  });
+}
+
 }  // namespace fusec::codegen

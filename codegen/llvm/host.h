@@ -15,5 +15,7 @@ namespace fusec::codegen {
 std::string host_emitter_key();
 Result<Artifact> emit_host(const ir::Kernel& kernel, const Target& target, const EmitOptions& options);
 Result<std::string> emit_host_text(const ir::Kernel& kernel, const Target& target);
+// The assembly of the artifact's code, as the code generator prints it: with its own labels, and its notes on spills.
+Result<std::string> emit_host_assembly(const ir::Kernel& kernel, const Target& target);
 
 }  // namespace fusec::codegen

@@ -77,10 +77,18 @@ struct Resources {
   int registers = 0;                          // per thread
   int64_t local_bytes = 0, shared_bytes = 0;  // stack and spills of a thread; static shared memory of a block
   bool waits = false;                         // ArtifactPhase::waits
+  int64_t instructions = 0;                   // without the padding behind them
 };
 
 // The resources of each function in a cubin; empty if the bytes are not a cubin. Any bytes are safe input.
 std::map<std::string, Resources> read_resources(const std::vector<uint8_t>& cubin);
+
+// How many blocks of a function a multiprocessor holds at once, and the resource that bounds them.
+struct Occupancy {
+  int blocks = 0;
+  std::string bound;  // "registers", "shared memory", "threads" or "blocks"
+};
+Occupancy count_resident_blocks(const Target& target, int threads, int registers, int64_t shared_bytes);
 
 // Sets what the phases say of their cubin: registers, memory, and whether they wait. internal: a phase is missing in
 // it.

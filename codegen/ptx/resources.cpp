@@ -109,6 +109,17 @@ bool waits_before_loads(std::span<const uint8_t> code) {
   return false;
 }
 
+// Behind its last instruction, which is no NOP (0x918), a function is padded with NOPs.
+int64_t count_instructions(std::span<const uint8_t> code) {
+  constexpr unsigned kNop = 0x918;
+  std::size_t count = code.size() / 16;
+  for (; count > 0; --count) {
+    const std::size_t at = 16 * (count - 1);
+    if (((code[at] + 256u * code[at + 1]) & 0xfff) != kNop) break;
+  }
+  return static_cast<int64_t>(count);
+}
+
 }  // namespace
 
 std::map<std::string, Resources> read_resources(const std::vector<uint8_t>& cubin) {
@@ -126,6 +137,7 @@ std::map<std::string, Resources> read_resources(const std::vector<uint8_t>& cubi
     if (shared != nullptr) r.shared_bytes = std::max<int64_t>(0, static_cast<int64_t>(shared->sh_size) - reserved);
     const Elf64_Shdr* code = elf.section(".text." + name);
     r.waits = code != nullptr && waits_before_loads(elf.contents(*code));
+    if (code != nullptr) r.instructions = count_instructions(elf.contents(*code));
   }
   return out;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements `fusec graph`: runs the stages up to partition and writes the regions and the edges between them as a
-// Graphviz file.
+// Graphviz file, or, with what select picked, as an ONNX file for viewers.
 
 #include <fmt/format.h>
 
@@ -10,8 +10,12 @@
 #include <set>
 
 #include "runtime/tool/commands.h"
+#include "runtime/tool/inputs.h"
 #include "runtime/tool/model_file.h"
 #include "runtime/tool/process.h"
+#if FUSEC_WITH_ONNX
+#include "runtime/tool/graph_onnx.h"
+#endif
 
 namespace fusec::tool {
 namespace {
@@ -19,7 +23,8 @@ namespace {
 constexpr std::size_t kShownOps = 12;
 
 struct GraphFlags : ModelFlags {
-  std::string out = "model.dot";
+  std::string out, onnx, times;
+  bool steps = false;
 };
 
 std::string quoted(const std::string& text) {
@@ -138,27 +143,73 @@ Status draw(const std::string& dot_file, const std::string& svg) {
   return {};
 }
 
-Result<bool> graph(const GraphFlags& flags) {
+#if FUSEC_WITH_ONNX
+Result<bool> graph_onnx(const GraphFlags& flags) {
+  std::vector<StepTime> times;
+  if (!flags.times.empty()) {
+    FUSEC_ASSIGN(times, read_step_times(flags.times));
+  }
+  FUSEC_ASSIGN(const FrontEnd f, run_stages(flags, Stage::select));
+  FUSEC_ASSIGN(const Request request, parse_request(f.model, flags));
+  FUSEC_ASSIGN(const Symbols symbols, solve_symbols(f.model, request));
+  if (flags.steps) {
+    FUSEC_ASSIGN(times, time_steps(f, request, symbols));
+  }
+  const exporter::Drawing drawing = draw_regions(f, symbols, times);
+  FUSEC_TRY(write_text(flags.onnx, exporter::write_onnx(drawing)));
+  if (flags.json) {
+    print(Json{{"file", flags.onnx}, {"regions", f.partition.regions.size()}});
+  } else {
+    print_text(fmt::format("{}: {} regions, each a function; there are no weights in it, and it is for viewers alone",
+                           flags.onnx, f.partition.regions.size()));
+  }
+  return true;
+}
+#else
+Result<bool> graph_onnx(const GraphFlags&) { return Status(StatusCode::unsupported, "--onnx: this build has no ONNX"); }
+#endif
+
+// What one of the files takes and the other does not.
+Status check_flags(const GraphFlags& flags) {
+  if (!flags.onnx.empty() && !flags.out.empty())
+    return Status(StatusCode::invalid_argument, "-o and --onnx name one file each: give one of them");
+  if (flags.steps && !flags.times.empty())
+    return Status(StatusCode::invalid_argument, "--steps measures the times that --times reads: give one of them");
+  if (!flags.onnx.empty()) return {};
+  for (const auto& [flag, given] : {std::pair{"--shape", !flags.shapes.empty()},
+                                    {"--input", !flags.inputs.empty()},
+                                    {"--times", !flags.times.empty()},
+                                    {"--steps", flags.steps}})
+    if (given) return Status(StatusCode::invalid_argument, fmt::format("{} is for --onnx FILE", flag));
+  return {};
+}
+
+Result<bool> graph_dot(const GraphFlags& flags) {
   FUSEC_ASSIGN(const FrontEnd f, run_stages(flags, Stage::partition));
-  const std::string text = Drawing(f).str();
-  if (flags.out == "-") {
+  const std::string text = Drawing(f).str(), out = flags.out.empty() ? "model.dot" : flags.out;
+  if (out == "-") {
     print_text(text);
     return true;
   }
-  const bool svg = flags.out.ends_with(".svg");
-  if (!svg && !flags.out.ends_with(".dot")) {
-    return Status(StatusCode::invalid_argument, fmt::format("-o {}: the name must end in .dot or .svg", flags.out));
+  const bool svg = out.ends_with(".svg");
+  if (!svg && !out.ends_with(".dot")) {
+    return Status(StatusCode::invalid_argument, fmt::format("-o {}: the name must end in .dot or .svg", out));
   }
-  const std::string dot_file = svg ? flags.out.substr(0, flags.out.size() - 4) + ".dot" : flags.out;
+  const std::string dot_file = svg ? out.substr(0, out.size() - 4) + ".dot" : out;
   FUSEC_TRY(write_text(dot_file, text));
-  if (svg) FUSEC_TRY(draw(dot_file, flags.out));
+  if (svg) FUSEC_TRY(draw(dot_file, out));
   if (flags.json) {
-    print(Json{{"file", flags.out}, {"regions", f.partition.regions.size()}});
+    print(Json{{"file", out}, {"regions", f.partition.regions.size()}});
   } else {
-    print_text(fmt::format("{}: {} regions; green: generated, blue: library, grey: views", flags.out,
-                           f.partition.regions.size()));
+    print_text(
+        fmt::format("{}: {} regions; green: generated, blue: library, grey: views", out, f.partition.regions.size()));
   }
   return true;
+}
+
+Result<bool> graph(const GraphFlags& flags) {
+  FUSEC_TRY(check_flags(flags));
+  return flags.onnx.empty() ? graph_dot(flags) : graph_onnx(flags);
 }
 
 }  // namespace
@@ -168,9 +219,13 @@ Command graph_command() {
   return {
       "graph", "draw the partition, coloured by kind of step",
       "  fusec graph model.onnx --random-weights 1 -o model.svg      needs the program dot; model.dot is written too\n"
-      "  fusec graph graph.fir -o -                                  DOT on stdout",
+      "  fusec graph graph.fir -o -                                  DOT on stdout\n"
+      "  fusec graph model.onnx --onnx drawn.onnx --times steps.json for Netron; the times are of bench --steps --json",
       [flags](Flags& f) {
-        declare_model(f, *flags, kWeights | kCompiles);
+        declare_model(f, *flags, kWeights | kCompiles | kShapes);
+        f.option("--onnx", flags->onnx, "FILE: an ONNX file for viewers, with a function per region and no weights");
+        f.flag("--steps", flags->steps, "of --onnx: runs the model and adds times and scores");
+        f.option("--times", flags->times, "FILE: of --onnx, what bench --steps --json printed: times and scores");
         f.option("-o,--output", flags->out, "FILE.dot, FILE.svg or - (default model.dot)");
       },
       [flags] { return graph(*flags); }};

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements the commands that print what one stage returns: `import`, `partition`, `lower`, `select`, `emit` and
-// `bind`.
+// Implements the commands that print what one stage returns: `import`, `partition`, `lower`, `select` and `bind`.
 
 #include <fmt/format.h>
 
-#include "codegen/emit.h"
-#include "compiler/lower/gpu/gpu.h"
 #include "ir/text/graph_text.h"
-#include "ir/text/kernel_text.h"
 #include "ir/text/program_text.h"
 #include "runtime/link/link.h"
 #include "runtime/plan/state.h"
@@ -18,11 +14,6 @@
 namespace fusec::tool {
 namespace {
 
-struct StageFlags : ModelFlags {
-  std::string kernel;
-  bool lowered = false;
-};
-
 void show(const ModelFlags& flags, const char* stage, const std::string& text) {
   if (flags.json) {
     print(Json{{"stage", stage}, {"text", text}});
@@ -31,52 +22,27 @@ void show(const ModelFlags& flags, const char* stage, const std::string& text) {
   }
 }
 
-Result<bool> import(const StageFlags& flags) {
+Result<bool> import(const ModelFlags& flags) {
   FUSEC_ASSIGN(const FrontEnd f, run_stages(flags, Stage::import));
   show(flags, "import", ir::print(f.graph));
   return true;
 }
 
-Result<bool> partition(const StageFlags& flags) {
+Result<bool> partition(const ModelFlags& flags) {
   FUSEC_ASSIGN(const FrontEnd f, run_stages(flags, Stage::partition));
   show(flags, "partition", compiler::to_string(f.graph, f.partition));
   return true;
 }
 
-Result<bool> lower(const StageFlags& flags) {
+Result<bool> lower(const ModelFlags& flags) {
   FUSEC_ASSIGN(const FrontEnd f, run_stages(flags, Stage::lower));
   show(flags, "lower", ir::print(f.program));
   return true;
 }
 
-Result<bool> select(const StageFlags& flags) {
+Result<bool> select(const ModelFlags& flags) {
   FUSEC_ASSIGN(const FrontEnd f, run_stages(flags, Stage::select));
   show(flags, "select", ir::print(f.program));
-  return true;
-}
-
-Result<bool> emit(const StageFlags& flags) {
-  FUSEC_ASSIGN(const FrontEnd f, run_stages(flags, Stage::select));
-  std::string out, names;
-  for (const ir::KernelId id : runtime::picked_kernels(f.program)) {
-    const ir::Kernel& kernel = f.program.kernels[id];
-    names += " " + kernel.name;
-    // A program's text calls it k0, k1, ... where it is launched.
-    const bool wanted = flags.kernel == kernel.name || flags.kernel == "k" + std::to_string(id.index);
-    if (!flags.kernel.empty() && !wanted) continue;
-    FUSEC_ASSIGN(const ir::Kernel lowered, compiler::lower_for_writer(kernel, f.target));
-    if (flags.lowered) {
-      out += ir::print(lowered) + "\n";
-      continue;
-    }
-    FUSEC_ASSIGN(const std::string text, codegen::emit_text(lowered, f.target, f.options.codegen));
-    out += text + "\n";
-  }
-  if (out.empty() && !flags.kernel.empty()) {
-    return Status(StatusCode::invalid_argument,
-                  fmt::format("--kernel {}: there are{}", flags.kernel, names.empty() ? " none" : names));
-  }
-  show(flags, "emit", out);
   return true;
 }
 
@@ -116,7 +82,7 @@ std::string text(const runtime::Plan& plan, const runtime::Launch& launch) {
   return out + "  // " + launch.step->origin;
 }
 
-Result<bool> bind(const StageFlags& flags) {
+Result<bool> bind(const ModelFlags& flags) {
   FUSEC_ASSIGN(const Options options, parse_options(flags));
   FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
   FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
@@ -140,22 +106,16 @@ Result<bool> bind(const StageFlags& flags) {
   return true;
 }
 
-using StageFunction = Result<bool> (*)(const StageFlags&);
+using StageFunction = Result<bool> (*)(const ModelFlags&);
 
-// No stage up to emit asks for shapes, makes library calls or stores a kernel.
+// No stage up to select asks for shapes, makes library calls or stores a kernel.
 constexpr unsigned kFrontGroups = kWeights | kCompiles;
 constexpr unsigned kBindGroups = kEverything & ~static_cast<unsigned>(kVerbose);
 
 Command stage(const char* name, const char* summary, const std::string& examples, StageFunction function,
               unsigned groups = kFrontGroups) {
-  auto flags = std::make_shared<StageFlags>();
-  return {name, summary, examples,
-          [flags, groups, emits = std::string(name) == "emit"](Flags& f) {
-            declare_model(f, *flags, groups);
-            if (!emits) return;
-            f.option("--kernel", flags->kernel, "NAME: this one alone, by its name or, e.g., as k0");
-            f.flag("--lowered", flags->lowered, "the kernels as the writers take them: what one thread of a GPU does");
-          },
+  auto flags = std::make_shared<ModelFlags>();
+  return {name, summary, examples, [flags, groups](Flags& f) { declare_model(f, *flags, groups); },
           [flags, function] { return function(*flags); }};
 }
 
@@ -181,14 +141,6 @@ Command lower_command() {
 }
 Command select_command() {
   return stage("select", "print the program with the candidates that were picked", "  fusec select graph.fir", select);
-}
-Command emit_command() {
-  return stage("emit", "print the code of the picked kernels: LLVM IR, or CUDA C++ for a GPU",
-               "  fusec emit graph.fir\n"
-               "  fusec emit graph.fir --target sm_90                  needs no GPU\n"
-               "  fusec emit graph.fir --target sm_90 --lowered        shuffles and barriers, before they are printed\n"
-               "  fusec emit model.onnx --random-weights 1 --kernel k0",
-               emit);
 }
 Command bind_command() {
   return stage("bind", "print the plan for one set of shapes: launches, addresses, tasks",

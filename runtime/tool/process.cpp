@@ -22,10 +22,8 @@
 namespace fusec::tool {
 namespace {
 
-constexpr std::size_t kMaxOutput = 64 << 10;
-
 // Reads until the writers are gone or time is up.
-bool drain(int fd, double seconds, std::string& to) {
+bool drain(int fd, double seconds, std::size_t most, std::string& to) {
   using Clock = std::chrono::steady_clock;
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   for (;;) {
@@ -36,7 +34,7 @@ bool drain(int fd, double seconds, std::string& to) {
     char buffer[4096];
     const ssize_t n = read(fd, buffer, sizeof buffer);
     if (n == 0 || (n < 0 && errno != EINTR)) return true;
-    if (n > 0 && to.size() < kMaxOutput) to.append(buffer, static_cast<std::size_t>(n));
+    if (n > 0 && to.size() < most) to.append(buffer, static_cast<std::size_t>(n));
   }
 }
 
@@ -48,7 +46,7 @@ std::string ended_text(int code) {
   return fmt::format("exit code {}", code);
 }
 
-Result<Ended> run_child(const std::vector<std::string>& argv, double seconds) {
+Result<Ended> run_child(const std::vector<std::string>& argv, double seconds, std::size_t most_output) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return Status(StatusCode::device, "no pipe can be made");
   std::vector<char*> arguments;
@@ -64,7 +62,7 @@ Result<Ended> run_child(const std::vector<std::string>& argv, double seconds) {
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   Ended ended;
-  const bool done = error == 0 && drain(ends[0], seconds, ended.output);
+  const bool done = error == 0 && drain(ends[0], seconds, most_output, ended.output);
   close(ends[0]);
   if (error != 0) {
     return Status(StatusCode::invalid_argument,

@@ -137,9 +137,13 @@ Result<std::unique_ptr<llvm::TargetMachine>> gpu_machine(const Target& target, b
   return machine;
 }
 
-Result<std::string> write_ptx(llvm::Module& module, llvm::TargetMachine& machine) {
+void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   simplify(module, machine);
   convert_signed_bools_by_choice(module);
+}
+
+Result<std::string> write_ptx(llvm::Module& module, llvm::TargetMachine& machine) {
+  optimize(module, machine);
   llvm::SmallVector<char, 0> text;
   llvm::raw_svector_ostream stream(text);
   const bool written = write_file(module, machine, llvm::CodeGenFileType::AssemblyFile, stream);

@@ -101,6 +101,14 @@ Result<std::string> emit_nvptx_text(const ir::Kernel& kernel, const Target& targ
   });
 }
 
+Result<std::string> emit_nvptx_optimized(const ir::Kernel& kernel, const Target& target) {
+  return contained<WrittenGpu>([&](WrittenGpu& written) -> Result<std::string> {
+    FUSEC_TRY(write_gpu(kernel, target, false, written));
+    nvptx::optimize(*written.module, *written.machine);
+    return print_to_text(*written.module);
+  });
+}
+
 Result<std::string> emit_nvptx_ptx(const ir::Kernel& kernel, const Target& target) {
   return contained<WrittenGpu>([&](WrittenGpu& written) -> Result<std::string> {
     FUSEC_TRY(write_gpu(kernel, target, false, written));

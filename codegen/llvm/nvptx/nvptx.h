@@ -16,6 +16,8 @@ namespace fusec::codegen {
 // statement that cannot be written, or carries the assembler's log.
 Result<Artifact> emit_nvptx(const ir::Kernel& kernel, const Target& target, const EmitOptions& options);
 Result<std::string> emit_nvptx_text(const ir::Kernel& kernel, const Target& target);
+// Behind the passes, as code generation takes it.
+Result<std::string> emit_nvptx_optimized(const ir::Kernel& kernel, const Target& target);
 // Only the PTX.
 Result<std::string> emit_nvptx_ptx(const ir::Kernel& kernel, const Target& target);
 // The versions of the writer, of LLVM and of the assemblers; cheap.

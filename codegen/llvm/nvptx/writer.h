@@ -79,7 +79,9 @@ Result<std::unique_ptr<llvm::TargetMachine>> gpu_machine(const Target& target, b
 struct SeparateHeldHalves : llvm::PassInfoMixin<SeparateHeldHalves> {
   static llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses);
 };
-// Runs simplifying passes, then code generation.
+// Runs the simplifying passes.
+void optimize(llvm::Module& module, llvm::TargetMachine& machine);
+// Runs them, then code generation.
 Result<std::string> write_ptx(llvm::Module& module, llvm::TargetMachine& machine);
 
 }  // namespace fusec::codegen::nvptx
