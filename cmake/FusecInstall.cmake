@@ -29,6 +29,20 @@ endif()
 if(TARGET fusec)
   install(TARGETS fusec RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
   install(TARGETS fusec-compiler RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT compiler)
+  # The manual page and completions, as the command prints them.
+  foreach(_page "reference man fusec.1" "completion bash fusec.bash" "completion zsh _fusec" "completion fish fusec.fish")
+    separate_arguments(_page)
+    list(GET _page 0 _command)
+    list(GET _page 1 _form)
+    list(GET _page 2 _file)
+    install(CODE "execute_process(COMMAND \"$<TARGET_FILE:fusec-compiler>\" ${_command} ${_form}
+      OUTPUT_FILE \"${PROJECT_BINARY_DIR}/${_file}\" COMMAND_ERROR_IS_FATAL ANY)" COMPONENT compiler)
+  endforeach()
+  install(FILES ${PROJECT_BINARY_DIR}/fusec.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT compiler)
+  install(FILES ${PROJECT_BINARY_DIR}/fusec.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME fusec
+    COMPONENT compiler)
+  install(FILES ${PROJECT_BINARY_DIR}/_fusec DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT compiler)
+  install(FILES ${PROJECT_BINARY_DIR}/fusec.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT compiler)
 endif()
 if(TARGET libfusec-c)  # for builds without CMake
   file(RELATIVE_PATH _prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The stage dumps in docs/architecture.md, made by the fusec command.
+# The stage dumps in docs/architecture.md and the page docs/cli.md, made by the fusec command.
 #
-#   docs/generate.sh <fusec>           writes them into the page, between the markers
+#   docs/generate.sh <fusec>           writes the dumps into the page, between the markers, and the other page whole
 #   docs/generate.sh --check <fusec>   compares instead: exit 0 equal, 1 different, 77 this machine or build cannot make
 #                                      them; with FUSEC_BLESS=1 it writes
 set -euo pipefail
@@ -65,6 +65,14 @@ need_target() {
   grep -qE "this machine lacks|this build has no LLVM" "$work/why" || exit 1
   exit 77
 }
+
+# Needs no machine code, so it comes before what may not be made here.
+"$fusec" reference markdown >"$work/cli.md"
+if [ $check = yes ]; then
+  diff -u docs/cli.md "$work/cli.md" || { echo "docs/generate.sh <fusec> brings the page up to date" >&2; exit 1; }
+else
+  cp "$work/cli.md" docs/cli.md
+fi
 
 grep -qxF -- "$begin" "$page" && grep -qxF -- "$end" "$page" || { echo "$page lacks the markers" >&2; exit 1; }
 need_target

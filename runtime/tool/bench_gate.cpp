@@ -21,6 +21,7 @@
 #include "runtime/tool/commands.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/measure/bench_record.h"
+#include "runtime/tool/measure/clocks.h"
 #include "runtime/tool/measure/gpu_baseline.h"
 #include "runtime/tool/model_file.h"
 
@@ -248,7 +249,7 @@ Result<Yardstick> make_yardstick(const Options& options, int threads) {
   }
   FUSEC_ASSIGN(copy.gpu, GpuBaseline::make(options, compile_model));
   FUSEC_TRY(copy.gpu->prepare());
-  for (const std::string& note : copy.gpu->notes()) fmt::print(stderr, "fusec: {}\n", note);
+  for (const std::string& note : copy.gpu->notes()) warn(note);
   return copy;
 }
 
@@ -272,24 +273,30 @@ Result<BenchRecord> run_rounds(std::vector<GateCase> cases, BenchOrigin origin, 
                                const BenchFlags& flags) {
   const Clock::time_point start = Clock::now();
   const auto say = [&](const std::string& what) {
-    fmt::print(stderr, "fusec: {:4.0f} s: {}\n", std::chrono::duration<double>(Clock::now() - start).count(), what);
+    warn(fmt::format("{:4.0f} s: {}", std::chrono::duration<double>(Clock::now() - start).count(), what));
   };
   FUSEC_ASSIGN(Yardstick copy, make_yardstick(options, origin.threads));
+  FUSEC_ASSIGN(const Device device, parse_device(options.device));
   prepare_all(cases, flags, origin);
   say(fmt::format("{} cases are compiled", cases.size()));
   Budget budget = flags.budget();
   budget.seconds /= kRounds;
   std::vector<double> speeds;
+  const MachineState before = read_machine_state(device);
+  if (const std::string why = doubts(device, before, before, 0); !why.empty()) warn("times may vary: " + why);
   for (int round = 1; round <= kRounds; ++round) {
     if (const Result<double> speed = copy_gb_per_s(copy); speed.ok()) speeds.push_back(*speed);
+    Progress progress{Progress::Steps()};
     for (GateCase& c : cases) {
       if (!c.result.error.empty()) continue;
-      const Progress progress(fmt::format("round {} of {}: {}", round, kRounds, c.result.name));
+      const auto done = static_cast<std::size_t>(&c - cases.data());
+      progress.step(done, cases.size(), fmt::format("round {} of {}: {}", round, kRounds, c.result.name));
       if (const Status status = measure(c, copy, budget); !status.ok()) fail(c, status);
     }
     say(fmt::format("round {} of {} is over", round, kRounds));
   }
   origin.copy_gb_per_s = median(speeds);
+  origin.clocks = make_json(before, read_machine_state(device));
   BenchRecord record{std::move(origin), {}};
   for (GateCase& c : cases) {
     c.result.median_ms = median(c.us) / 1e3;

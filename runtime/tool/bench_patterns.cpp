@@ -19,6 +19,7 @@
 #include "runtime/plan/state.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/inputs.h"
+#include "runtime/tool/measure/clocks.h"
 #include "runtime/tool/measure/gpu_baseline.h"
 #include "runtime/tool/measure/timing.h"
 #include "runtime/tool/model_file.h"
@@ -252,12 +253,14 @@ Result<bool> bench_patterns(const BenchFlags& flags) {
   const bool on_gpu = target.kind == TargetKind::cuda;
   if (on_gpu && flags.cycles) return Status(StatusCode::unsupported, "--cycles measures the CPU; add --device cpu");
   FUSEC_ASSIGN(const std::vector<std::string> files, model_files(flags.patterns, "--patterns"));
+  const MachineState before = read_machine_state(machine.device);
+  if (const std::string why = doubts(machine.device, before, before, 0); !why.empty()) warn("times may vary: " + why);
   PatternYardstick copy;
   std::vector<CopyRow> copies;
   if (on_gpu) {
     FUSEC_ASSIGN(copy.gpu, GpuBaseline::make(options, compile_model));
     FUSEC_TRY(copy.gpu->prepare());
-    for (const std::string& note : copy.gpu->notes()) fmt::print(stderr, "fusec: {}\n", note);
+    for (const std::string& note : copy.gpu->notes()) warn(note);
   } else {
     FUSEC_ASSIGN(copy.cpu, CopySpeed::make(int64_t{256} << 20, target.threads));
     copies = copy_table(*copy.cpu, int64_t{256} << 20);
@@ -270,11 +273,12 @@ Result<bool> bench_patterns(const BenchFlags& flags) {
     if (flags.time_limit <= 0) return std::numeric_limits<double>::infinity();
     return flags.time_limit - std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
+  Progress progress{Progress::Steps()};
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::string& file = files[i];
     PatternRow row;
     row.name = fs::path(file).stem().string();
-    const Progress progress("measuring " + row.name);
+    progress.step(i, files.size(), "measuring " + row.name);
     BenchFlags share = flags;
     share.duration = std::min(flags.duration, left() / static_cast<double>(files.size() - i) / 2);
     row.status = left() <= 0 ? Status(StatusCode::invalid_argument, "not measured: --time-limit has passed")
@@ -290,11 +294,9 @@ Result<bool> bench_patterns(const BenchFlags& flags) {
   if (flags.json) {
     Json patterns = Json::array();
     for (const PatternRow& row : rows) patterns.push_back(make_json(row, options.device, target, flags.steps));
-    Json json = {{"device", options.device},
-                 {"target", target.name},
-                 {"threads", target.threads},
-                 {"copy", make_json(copies)},
-                 {"patterns", patterns}};
+    Json json = {{"device", options.device},  {"target", target.name},
+                 {"threads", target.threads}, {"clocks", make_json(before, read_machine_state(machine.device))},
+                 {"copy", make_json(copies)}, {"patterns", patterns}};
     if (on_gpu) json["read_gb_per_s"] = copy.gpu->read_gb_per_s();
     print(json);
   } else {

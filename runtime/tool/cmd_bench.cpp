@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements `fusec bench` for one model: start-up times, run times for each batch and, for plans without library
-// calls, the score against a copy of as many bytes. `--patterns`, `--save` and `--against` are handled by
-// bench_patterns.cpp and bench_gate.cpp.
+// calls, the score against a copy of as many bytes. bench_report.cpp prints them, bench_change.cpp compares them with
+// earlier ones. `--patterns`, `--save` and the `--against` of many models are handled by bench_patterns.cpp and
+// bench_gate.cpp.
 
 #include <fmt/format.h>
 
@@ -10,27 +11,13 @@
 #include "fusec/device.h"
 #include "fusec/session.h"
 #include "runtime/plan/state.h"
-#include "runtime/tool/commands.h"
+#include "runtime/tool/bench_row.h"
 #include "runtime/tool/inputs.h"
-#include "runtime/tool/measure/gpu_baseline.h"
-#include "runtime/tool/measure/library_sum.h"
-#include "runtime/tool/steps.h"
 
 namespace fusec::tool {
 namespace {
 
-struct BenchRow {
-  int64_t batch = 0;  // 0: not given
-  Symbols symbols;
-  PlanStats plan;
-  int64_t bytes = 0;  // inputs and outputs, each once
-  std::vector<double> us;
-  double copy_us = 0;
-  std::optional<double> score;
-  std::optional<HostTime> host;  // of a GPU
-  int64_t compiled_kernels = 0;
-  std::optional<LibrarySum> library_sum;
-};
+constexpr int64_t kMaxSessions = 1024;
 
 int64_t total_bytes(const std::vector<Tensor>& tensors) {
   int64_t sum = 0;
@@ -97,12 +84,49 @@ Result<LibrarySum> measure_library_sum(const Engine& engine, const Symbols& symb
   return library_sum(plan, inputs, outputs, rotate, flags.budget());
 }
 
+// The times of runs whose inputs and outputs lie on the host: each copies them to the GPU and back.
+Result<std::vector<double>> time_transfers(const Engine& engine, const std::vector<Tensor>& inputs,
+                                           const std::vector<TensorShape>& outputs, const BenchFlags& flags) {
+  BenchFlags one = flags;
+  one.sessions = 1;
+  FUSEC_ASSIGN(SessionTimes times, time_sessions(engine, inputs, outputs, true, one));
+  return std::move(times.us);
+}
+
+// Where the first axis of an input is a symbol, this is how many samples a run has.
+std::optional<double> count_samples(const Model& model, const Symbols& symbols) {
+  const Result<std::string> batch = batch_symbol(model);
+  const auto found = batch.ok() ? symbols.find(*batch) : symbols.end();
+  return found == symbols.end() ? std::nullopt : std::optional<double>(static_cast<double>(found->second));
+}
+
+// The times of several sessions; no copy is measured beside them.
+Status measure_sessions(const Engine& engine, const std::vector<Tensor>& made, const std::vector<Tensor>& inputs,
+                        const std::vector<TensorShape>& outputs, const BenchFlags& flags, BenchRow& row) {
+  FUSEC_ASSIGN(SessionTimes times,
+               time_sessions(engine, flags.transfers ? made : inputs, outputs, flags.transfers, flags));
+  row.us = std::move(times.us);
+  row.seconds = times.seconds;
+  return {};
+}
+
+Status measure_steps(Session& session, const std::vector<Tensor>& inputs, const BenchFlags& flags, BenchRow& row) {
+  FUSEC_ASSIGN(row.plan, session.profile(inputs));
+  const Engine& engine = session.engine();
+  FUSEC_ASSIGN(const runtime::PlanPtr plan, engine.state()->plan(runtime::Bindings(row.symbols)));
+  FUSEC_ASSIGN(row.steps.work, find_work(*plan, engine.target()));
+  if (row.steps.work.size() != row.plan.steps.size()) row.steps.work.resize(row.plan.steps.size());
+  row.steps.top = flags.top;
+  return {};
+}
+
 Result<BenchRow> bench_batch(const Loaded& loaded, Session& session, Yardstick& baseline, int64_t batch,
                              const BenchFlags& flags) {
   BenchRow row;
   row.batch = batch;
   FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
   FUSEC_ASSIGN(row.symbols, solve_symbols(loaded.model, request, batch));
+  row.samples = count_samples(loaded.model, row.symbols);
   const Engine& engine = session.engine();
   FUSEC_ASSIGN(const std::vector<Tensor> made, make_inputs(loaded.model, request, row.symbols));
   FUSEC_ASSIGN(const std::vector<Tensor> inputs, on_device(engine, made));
@@ -113,101 +137,49 @@ Result<BenchRow> bench_batch(const Loaded& loaded, Session& session, Yardstick& 
   FUSEC_ASSIGN(const std::vector<TensorShape> out_shapes, session.output_shapes(shapes));
   FUSEC_ASSIGN(const std::vector<Tensor> outputs, make_outputs(engine, out_shapes));
   row.bytes = total_bytes(inputs) + total_bytes(outputs);
-  FUSEC_TRY(session.bind_io(inputs, outputs));
-  FUSEC_TRY(measure(session, inputs, outputs, baseline, flags.budget(), row));
+  if (flags.sessions > 1) {
+    FUSEC_TRY(measure_sessions(engine, made, inputs, out_shapes, flags, row));
+  } else {
+    FUSEC_TRY(session.bind_io(inputs, outputs));
+    FUSEC_TRY(measure(session, inputs, outputs, baseline, flags.budget(), row));
+    if (flags.transfers) {
+      FUSEC_ASSIGN(row.transfer_us, time_transfers(engine, made, out_shapes, flags));
+    }
+  }
   row.compiled_kernels = engine.stats().compiled_kernels;
   if (flags.library_sum) {
     FUSEC_ASSIGN(row.library_sum, measure_library_sum(engine, row.symbols, inputs, outputs, flags));
   }
-  if (flags.steps) {
-    FUSEC_ASSIGN(row.plan, session.profile(inputs));
-  }
+  if (flags.steps || flags.by_op) FUSEC_TRY(measure_steps(session, inputs, flags, row));
   return row;
 }
 
-Json make_json(const BenchRow& row, bool steps) {
-  Json json;
-  if (row.batch > 0) json["batch"] = row.batch;
-  json.update(Json{{"symbols", row.symbols},
-                   {"median_ms", median(row.us) / 1e3},
-                   {"p95_ms", percentile(row.us, 0.95) / 1e3},
-                   {"min_ms", percentile(row.us, 0) / 1e3},
-                   {"runs", row.us.size()},
-                   {"launches", row.plan.launches},
-                   {"specialized", row.plan.specialized},
-                   {"bytes", row.bytes},
-                   {"moved_bytes", row.plan.moved_bytes},
-                   {"arena_bytes", row.plan.arena_bytes},
-                   {"bind_ms", row.plan.bind_ms},
-                   {"copy_ms", row.copy_us / 1e3},
-                   {"score", nullptr},
-                   {"compiled_kernels", row.compiled_kernels}});
-  if (row.score) json["score"] = *row.score;
-  if (row.host) json["host_us"] = row.host->queued, json["host_after_wait_us"] = row.host->after_wait;
-  if (row.library_sum) json["library_sum"] = make_json(*row.library_sum);
-  if (steps) json["steps"] = steps_json(row.plan);
-  return json;
+// How far the slow tenth of the runs is from the middle one, of the batch where it is farthest.
+double find_spread(const std::vector<BenchRow>& rows) {
+  double most = 0;
+  for (const BenchRow& row : rows) {
+    const Distribution d = summarize(row.us);
+    if (d.p50 > 0) most = std::max(most, d.p90 / d.p50 - 1);
+  }
+  return most;
 }
 
-// Milliseconds by the rules of the JSON contract: neither holds weights nor the device's own start.
-struct StartUp {
-  double compile_ms = 0, ready_ms = 0, weights_ms = 0, device_ms = 0;
-};
-
-void print_json(const Engine& engine, const StartUp& start, const std::vector<BenchRow>& rows,
-                const BenchFlags& flags) {
-  const EngineStats& stats = engine.stats();
-  Json json = {{"device", to_string(engine.device())}, {"target", engine.target().name}, {"threads", engine.threads()}};
-  json.update(make_json(rows.front(), flags.steps));
-  json.erase("batch");
-  json.update(Json{{"compile_ms", start.compile_ms},
-                   {"ready_ms", start.ready_ms},
-                   {"weights_ms", start.weights_ms},
-                   {"device_ms", start.device_ms},
-                   {"compiled_kernels", stats.compiled_kernels},
-                   {"cached_kernels", stats.cached_kernels},
-                   {"shared_kernels", stats.shared_kernels},
-                   {"server_kernels", stats.server_kernels},
-                   {"damaged_entries", stats.damaged_entries},
-                   {"distinct_kernels", stats.distinct_kernels}});
-  Json stages = Json::object();
-  for (const StageTime& stage : stats.stages) stages[stage.stage] = stage.ms;
-  json["stages_ms"] = stages;
-  json["batches"] = Json::array();
-  for (const BenchRow& row : rows) json["batches"].push_back(make_json(row, flags.steps));
-  print(json);
-}
-
-void print_report(const Engine& engine, const StartUp& start, const std::vector<BenchRow>& rows,
-                  const BenchFlags& flags) {
-  const EngineStats& stats = engine.stats();
-  print_text(
-      fmt::format("{}; compile {:.1f} ms, ready {:.1f} ms, weights {:.1f} ms, device {:.1f} ms; kernels: {} = {} "
-                  "compiled + {} cached",
-                  runs_on(engine), start.compile_ms, start.ready_ms, start.weights_ms, start.device_ms,
-                  stats.distinct_kernels, stats.compiled_kernels, stats.cached_kernels));
-  if (flags.verbose) {
-    for (const StageTime& stage : stats.stages) print_text(fmt::format("  {:<10} {:8.2f} ms", stage.stage, stage.ms));
+// false: slower than --against.
+Result<bool> print_all(const BenchReport& report, const BenchFlags& flags) {
+  std::vector<RowChange> changes;
+  if (!flags.against.empty()) {
+    FUSEC_ASSIGN(changes, compare_with(flags.against, report, flags));
   }
-  Table table({"symbols", "median ms", "p95 ms", "min ms", "runs", "launches", "in + out", "copy ms", "score"});
-  for (const BenchRow& row : rows) {
-    table.row({row.symbols.empty() ? "-" : symbols_text(row.symbols), fmt::format("{:.4f}", median(row.us) / 1e3),
-               fmt::format("{:.4f}", percentile(row.us, 0.95) / 1e3),
-               fmt::format("{:.4f}", percentile(row.us, 0) / 1e3), std::to_string(row.us.size()),
-               std::to_string(row.plan.launches), bytes_text(row.bytes), fmt::format("{:.4f}", row.copy_us / 1e3),
-               row.score ? fmt::format("{:.1f}%", 100 * *row.score) : "-"});
+  if (!report.doubts.empty()) warn("times may vary: " + report.doubts);
+  if (flags.json) {
+    Json json = make_json(report, flags);
+    if (!changes.empty()) json.update(make_json(changes));
+    print(json);
+  } else {
+    print_text(flags.csv ? make_csv(report, flags) : make_text(report, flags));
+    if (!changes.empty() && !flags.csv) print_text("\n" + make_text(changes));
   }
-  print_text(table.str());
-  for (const BenchRow& row : rows) {
-    if (row.host) {
-      print_text(fmt::format("{}the calling thread spends {:.1f} us on a run, {:.1f} after waiting for the one before",
-                             row.symbols.empty() ? "" : symbols_text(row.symbols) + ": ", row.host->queued,
-                             row.host->after_wait));
-    }
-    if (row.library_sum) print_text("\n" + symbols_text(row.symbols) + "\n" + report(*row.library_sum));
-  }
-  if (!flags.steps) return;
-  for (const BenchRow& row : rows) print_text("\n" + symbols_text(row.symbols) + "\n" + steps_table(row.plan, true));
+  return std::none_of(changes.begin(), changes.end(), [](const RowChange& c) { return c.change.slower; });
 }
 
 Result<bool> bench_model(const Front& front, const BenchFlags& flags) {
@@ -218,6 +190,11 @@ Result<bool> bench_model(const Front& front, const BenchFlags& flags) {
   if (flags.library_sum && options.device != "cpu") {
     return Status(StatusCode::unsupported, "--library-sum measures the CPU; add --device cpu");
   }
+  if (flags.transfers && options.device == "cpu") {
+    return Status(StatusCode::invalid_argument,
+                  "--transfers is for a GPU: on the CPU nothing is copied; leave it out, or add --device cuda:0");
+  }
+  if (!flags.against.empty()) FUSEC_TRY(check_earlier(flags.against));
   std::vector<int64_t> batches = {0};
   if (!flags.batch.empty()) {
     FUSEC_ASSIGN(batches, parse_integers(flags.batch, ',', "--batch"));
@@ -234,17 +211,14 @@ Result<bool> bench_model(const Front& front, const BenchFlags& flags) {
   start.compile_ms = loaded.load_ms + engine.stats().compile_ms;
   start.ready_ms = process_ms() - start.weights_ms - start.device_ms;
   FUSEC_ASSIGN(Yardstick baseline, Yardstick::make(front, engine, options));
-  std::vector<BenchRow> rows;
+  BenchReport report{engine, start, {}, read_machine_state(engine.device()), {}, {}};
   for (const int64_t batch : batches) {
     FUSEC_ASSIGN(BenchRow row, bench_batch(loaded, session, baseline, batch, flags));
-    rows.push_back(std::move(row));
+    report.rows.push_back(std::move(row));
   }
-  if (flags.json) {
-    print_json(engine, start, rows, flags);
-  } else {
-    print_report(engine, start, rows, flags);
-  }
-  return true;
+  report.after = read_machine_state(engine.device());
+  report.doubts = doubts(engine.device(), report.before, report.after, find_spread(report.rows));
+  return print_all(report, flags);
 }
 
 // A flag of another form of bench would change nothing. `with`: what it goes with.
@@ -257,6 +231,11 @@ Status check_forms(const BenchFlags& flags, bool gate, bool several) {
   const Row rows[] = {
       {"--cycles", flags.cycles, several && !gate, "--patterns DIR alone"},
       {"--steps", flags.steps, !gate, "a model, or --patterns DIR alone"},
+      {"--top", flags.top != 0, !several && flags.steps, "one model with --steps"},
+      {"--by-op", flags.by_op, !several, "one model"},
+      {"--transfers", flags.transfers, !several, "one model"},
+      {"--sessions", flags.sessions != 1, !several, "one model"},
+      {"--csv", flags.csv, !several && !flags.json, "one model, without --json"},
       {"--batch", !flags.batch.empty(), !several, "one model"},
       {"--library-sum", flags.library_sum, !several, "one model"},
       {"--rotate-mb", flags.rotate_mb != 0, flags.library_sum, "--library-sum"},
@@ -273,8 +252,12 @@ Status check_forms(const BenchFlags& flags, bool gate, bool several) {
 }
 
 Result<bool> bench(const Front& front, const BenchFlags& flags) {
-  const bool gate = !flags.against.empty() || !flags.save.empty();
+  const bool alone = !flags.model.empty() && flags.save.empty();  // --against is then an earlier --json
+  const bool gate = !alone && (!flags.against.empty() || !flags.save.empty());
   const bool several = !flags.patterns.empty() || (gate && !flags.models.empty());
+  if (flags.sessions < 1 || flags.sessions > kMaxSessions)
+    return Status(StatusCode::invalid_argument, fmt::format("--sessions wants a count from 1 to {}", kMaxSessions));
+  if (flags.top < 0) return Status(StatusCode::invalid_argument, "--top wants a count of at least 1");
   if (!gate && !flags.models.empty()) {
     return Status(StatusCode::invalid_argument,
                   "--models is for --against FILE and --save FILE; name one model as the argument");
@@ -299,7 +282,9 @@ Command bench_command(const Front& front) {
       "bench", "time a model, or memory-bound patterns against the speed of copying",
       "  fusec bench model.onnx --random-weights 1\n"
       "  fusec bench model.onnx --batch 1,7,64 --json         one Engine and one Session for all batches\n"
-      "  fusec bench model.onnx --steps                       time of every launch\n"
+      "  fusec bench model.onnx --steps --top 10 --by-op      time of the slowest launches, and of each op\n"
+      "  fusec bench model.onnx --sessions 4                  throughput of four sessions side by side\n"
+      "  fusec bench model.onnx --against before.json         before.json: what --json printed earlier\n"
       "  fusec bench model.onnx --library-sum                 what the plan adds to its library calls\n"
       "  fusec bench --patterns patterns/ --duration 2        copy time / pattern time; 100% is as fast as copying\n"
       "  fusec bench --save F --patterns patterns/ --models models/     the speed gate: keep what this machine does "
@@ -312,7 +297,8 @@ Command bench_command(const Front& front) {
         declare_package(f, *flags);
         f.option("--patterns", flags->patterns, "DIR: score every .onnx file in it (a file: that one)");
         f.option("--against", flags->against,
-                 "FILE of --save: five rounds over --patterns and --models, compared with it");
+                 "with --patterns and --models, FILE of --save: five rounds over them, compared with it; with a model, "
+                 "FILE of an earlier --json: exit code 1 when the model is slower by over 3%, and not by chance");
         f.option("--save", flags->save, "FILE to keep the same rounds in");
         f.option("--models", flags->models,
                  "with these two: a model, or a folder of models; may be repeated. --precision f32,f16: each in both");
@@ -326,7 +312,16 @@ Command bench_command(const Front& front) {
                  "what is left (default: none)");
         f.option("--runs", flags->runs, "exactly so many runs instead");
         f.option("--warmup", flags->warmup, "runs before (default 3)");
-        f.flag("--steps", flags->steps, "the time of every launch");
+        f.flag("--steps", flags->steps, "the time of every launch, with GB/s and GFLOP/s");
+        f.option("--top", flags->top, "N: with --steps, the N slowest launches alone");
+        f.flag("--by-op", flags->by_op, "sums over the launches of each op");
+        f.flag("--transfers", flags->transfers,
+               "of a GPU: times with inputs and outputs on the host as well, which each run copies");
+        f.option(
+            "--sessions", flags->sessions,
+            "N sessions of one engine side by side, on a GPU on N streams: the rate of all together, and the times "
+            "of one run (default 1)");
+        f.flag("--csv", flags->csv, "one line for each batch, with a header");
         f.flag("--library-sum", flags->library_sum,
                "each library call of the plan alone, in the fastest of its layouts, beside the whole model");
         f.option("--rotate-mb", flags->rotate_mb,

@@ -96,8 +96,8 @@ Result<std::vector<std::string>> choose_targets(const CompileFlags& flags, const
 Result<std::vector<EngineStats>> write_file(const Model& model, const std::vector<std::string>& targets,
                                             const std::string& path, const Options& options,
                                             const std::optional<SigningKey>& key) {
-  const Progress progress(fmt::format("compiling for {}", fmt::join(targets, ", ")));
-  return runtime::write_package(model, targets, path, options, key);
+  const auto progress = std::make_shared<Progress>(fmt::format("compiling for {}", fmt::join(targets, ", ")));
+  return runtime::write_package(model, targets, path, with_progress(options, progress), key);
 }
 
 Result<bool> compile_into_package(CompileFlags flags) {

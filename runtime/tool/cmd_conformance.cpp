@@ -221,7 +221,7 @@ Result<bool> conformance(const ConformanceFlags& flags) {
     return Status(StatusCode::invalid_argument, fmt::format("no case has '{}' in its name", flags.only));
   const int cores = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 16);
   const std::vector<CaseResult> results =
-      run_cases(cases, options, flags.jobs > 0 ? flags.jobs : cores, flags.time_limit, isatty(STDERR_FILENO) != 0);
+      run_cases(cases, options, flags.jobs > 0 ? flags.jobs : cores, flags.time_limit);
   const std::string where =
       options.compiled ? fmt::format("compiled, {}, {}", options.compiled->device, flags.numerics) : "evaluator";
   if (flags.json) {

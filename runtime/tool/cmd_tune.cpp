@@ -5,7 +5,6 @@
 // of their own, for which select knows no times.
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -62,29 +61,6 @@ struct KernelTuning {
   ir::Program program;
   std::unique_ptr<runtime::Tuning> tuning;
   std::unique_ptr<runtime::CandidateTimer> timer;
-};
-
-// One line of stderr, where that is a terminal.
-class TuningBar {
- public:
-  ~TuningBar() {
-    if (shown_) std::fprintf(stderr, "\r%*s\r", kBarLine, "");
-  }
-  void show(std::size_t done, std::size_t all, const std::string& what) {
-    if (!isatty(STDERR_FILENO)) return;
-    shown_ = true;
-    const auto filled = static_cast<int>(all > 0 ? kBar * done / all : kBar);
-    const std::string bar =
-        std::string(static_cast<std::size_t>(filled), '#') + std::string(kBar - static_cast<std::size_t>(filled), '.');
-    const std::string line = fmt::format("[{}] {}/{} {}", bar, done, all, shortened(what, 40));
-    std::fprintf(stderr, "\r%-*s", kBarLine, line.c_str());
-    std::fflush(stderr);
-  }
-
- private:
-  static constexpr std::size_t kBar = 24;
-  static constexpr int kBarLine = 78;
-  bool shown_ = false;
 };
 
 std::string format_name(const TuningRow& row) { return row.library + " " + row.algorithm; }
@@ -314,11 +290,11 @@ Result<TunedShapes> tune_shapes(const Engine& engine, runtime::Tuning& tuning, K
   FUSEC_ASSIGN(const std::vector<TensorShape> shapes, input_shapes(loaded.model, out.symbols));
   FUSEC_ASSIGN(const runtime::Bindings bindings, runtime::bind_symbols(state.program(), shapes));
   FUSEC_ASSIGN(const runtime::ResolvedProgram resolved, runtime::resolve(state.program(), bindings));
-  TuningBar bar;
+  Progress progress{Progress::Steps()};
   FUSEC_ASSIGN(out.report,
                runtime::tune(*state.loaded, resolved, state.threads, tuning, {seconds, flags.quick, flags.again, shard},
                              [&](std::size_t done, std::size_t all, const TunedLayer& layer) {
-                               bar.show(done, all, layer.origin);
+                               progress.step(done, all, layer.origin);
                              }));
   const auto left = [&](double spent) { return seconds > 0 ? std::max(seconds - spent, 1e-9) : 0; };
   if (shard.count == 1) {  // a part of the picks says little of the whole model
@@ -330,7 +306,7 @@ Result<TunedShapes> tune_shapes(const Engine& engine, runtime::Tuning& tuning, K
   FUSEC_ASSIGN(out.kernels, runtime::tune_kernels(kernels.program, bindings, *kernels.timer, *kernels.tuning,
                                                   {left(out.report.seconds), flags.quick, flags.again, shard},
                                                   [&](std::size_t done, std::size_t all, const TunedLayer& layer) {
-                                                    bar.show(done, all, layer.origin);
+                                                    progress.step(done, all, layer.origin);
                                                   }));
   return out;
 }

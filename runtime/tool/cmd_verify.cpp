@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements `fusec verify`: runs a compiled model and compares its outputs with the evaluator, with a CPU Engine, or
-// with files. It checks that later runs have equal bits, which on a GPU are replays of a graph, and in batch-invariant
-// mode that batches have.
+// Implements `fusec verify`: runs a compiled model, or a package of one, and compares its outputs with the evaluator,
+// with a CPU Engine, or with files. It checks that later runs have equal bits, which on a GPU are replays of a graph,
+// and in batch-invariant mode that batches have.
 
 #include <fmt/format.h>
 
@@ -21,6 +21,7 @@ namespace {
 
 struct VerifyFlags : ModelFlags {
   std::string reference = "evaluator", batch;
+  std::string source;  // --model: what the package was compiled from
   std::optional<double> tolerance;
   int64_t samples = 0;
   std::optional<uint64_t> repeat;
@@ -227,27 +228,82 @@ void print_rows(const std::vector<Row>& rows, const Options& options, const Veri
                          flags.reference, shared_with_reference(flags), tolerance_text(flags)));
 }
 
-Result<bool> verify(const VerifyFlags& flags) {
-  FUSEC_ASSIGN(const Options options, parse_options(flags));
+// What is checked: a model with an Engine of its code, which is compiled here, or comes from a package.
+struct Subject {
+  Loaded loaded;
+  Engine engine;
+};
+
+bool is_alike(const std::vector<TensorInfo>& a, const std::vector<TensorInfo>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const TensorInfo& x, const TensorInfo& y) {
+    return x.name == y.name && x.dtype == y.dtype && x.shape.size() == y.shape.size();
+  });
+}
+
+// Flags of import are for the model, and those about trust for the package. The package's precision is that of both.
+Result<Subject> load_package_and_model(VerifyFlags& flags, Options& options) {
+  VerifyFlags for_package = flags, for_model = flags;
+  for_package.random_weights.reset();
+  for_package.external_roots.clear();
+  for (auto* list : {&for_package.fixes, &for_package.ranges, &for_package.constants}) list->clear();
+  for_model.model = flags.source;
+  for_model.trust = false;
+  for_model.verify_key.clear();
+  const Front front = package_front();
+  FUSEC_ASSIGN(const Loaded package, front.load(for_package));
+  FUSEC_ASSIGN(Loaded loaded, load_model(for_model));
+  if (!is_alike(package.model.inputs, loaded.model.inputs) || !is_alike(package.model.outputs, loaded.model.outputs)) {
+    return Status(StatusCode::invalid_argument,
+                  fmt::format("'{}' has other inputs or outputs than '{}': it was compiled from another model, or with "
+                              "other --fix and --constant",
+                              flags.model, flags.source));
+  }
+  const PackageInfo& info = package.package->info();
+  FUSEC_ASSIGN(Engine engine, make_engine(front, package, options, {}));
+  options.precision = info.precision;
+  options.numerics = info.numerics;
+  options.tf32 = info.tf32;
+  options.batch_invariant = info.batch_invariant;
+  flags.precision = info.precision ? to_string(*info.precision) : "f32";
+  flags.numerics = numerics_name(info.numerics);
+  return Subject{std::move(loaded), std::move(engine)};
+}
+
+Result<Subject> load_subject(VerifyFlags& flags, Options& options) {
+  if (!flags.source.empty() && flags.model.ends_with(".fsc")) return load_package_and_model(flags, options);
+  if (!flags.source.empty()) {
+    return Status(StatusCode::invalid_argument,
+                  "--model names the model of a package (.fsc); without a package name the model alone");
+  }
+  FUSEC_ASSIGN(Loaded loaded, load_model(flags));
+  FUSEC_ASSIGN(Engine engine, compile_model(loaded.model, options));
+  return Subject{std::move(loaded), std::move(engine)};
+}
+
+Result<bool> verify(VerifyFlags flags) {
+  FUSEC_ASSIGN(Options options, parse_options(flags));
   if (flags.reference == "cpu" && options.device == "cpu") {
     return Status(StatusCode::invalid_argument,
                   "--reference cpu compares another device with the CPU; on the CPU use evaluator or a folder");
   }
   if (flags.samples < 0) return Status(StatusCode::invalid_argument, "--samples wants a count of at least 1");
-  FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
+  FUSEC_ASSIGN(const Subject subject, load_subject(flags, options));
+  const Loaded& loaded = subject.loaded;
+  const Engine& engine = subject.engine;
   FUSEC_ASSIGN(Request request, parse_request(loaded.model, flags));
   if (flags.from_files()) FUSEC_TRY(add_input_files(loaded.model, flags.reference, request));
   std::vector<int64_t> batches = {0};
   if (!flags.batch.empty()) {
     FUSEC_ASSIGN(batches, parse_integers(flags.batch, ',', "--batch"));
   }
-  FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
   tell_engine(engine, flags);
   FUSEC_ASSIGN(Session session, Session::create(engine));
   FUSEC_ASSIGN(Reference reference, Reference::make(loaded.model, options, flags));
   std::vector<Row> rows;
   bool ok = true;
+  Progress progress{Progress::Steps()};
   for (const int64_t batch : batches) {
+    progress.step(rows.size(), batches.size(), batch > 0 ? fmt::format("batch {}", batch) : "comparing");
     FUSEC_ASSIGN(Row row, verify_once(loaded, session, request, reference, batch, flags));
     ok = ok && row.result.ok;
     rows.push_back(std::move(row));
@@ -275,9 +331,13 @@ Command verify_command() {
       "  fusec verify model.onnx --batch-invariant --batch 64,1,7       the same bits in every batch\n"
       "  fusec verify model.onnx --repeat 100 --strategy reproducible   the same bits in every run\n"
       "  fusec verify model.onnx --reference test_data_set_0            files: input_0.pb, output_0.pb, NAME.npy\n"
+      "  fusec verify model.fsc --model model.onnx                      what a package computes\n"
       "  fusec verify graph.fir --input x=random:3 --tolerance 1e-6 --json",
       [flags](Flags& f) {
         declare_model(f, *flags);
+        declare_package(f, *flags);
+        f.option("--model", flags->source,
+                 "with a package (.fsc) in place of the model: the model that it was compiled from");
         f.option(
             "--reference", flags->reference,
             "evaluator (default: shares import with what it checks, with --precision f16 or bf16 also the passes up to "

@@ -23,7 +23,8 @@ struct BenchFlags : ModelFlags {
   double duration = 1;
   double time_limit = 0;  // seconds; of --patterns
   int64_t runs = 0, warmup = 3;
-  bool steps = false, library_sum = false, cycles = false;
+  int64_t sessions = 1, top = 0;
+  bool steps = false, library_sum = false, cycles = false, by_op = false, transfers = false, csv = false;
   int64_t rotate_mb = 0;
   Budget budget() const { return {duration, runs, warmup}; }
 };
@@ -83,6 +84,9 @@ Command accuracy_command();
 Command materialize_command();
 Command cache_command();
 Command doctor_command();
+// all: every command, these two too.
+Command completion_command(std::vector<Command> (*all)());
+Command reference_command(std::vector<Command> (*all)());
 
 // It is a regular file, and is called .fsc when it begins as a package and only then. invalid_argument, at once: a FIFO
 // is not waited for.

@@ -132,7 +132,10 @@ void declare_runs(Flags& flags, ModelFlags& to) {
 void declare_common(Flags& flags, ModelFlags& to, unsigned groups) {
   if (groups & kShapes) {
     flags.option("--shape", to.shapes, "NAME=1x3x224x224 for an input, N=8 for a symbol; an unset symbol is 1");
-    flags.option("--input", to.inputs, "NAME=@file.npy | random:SEED | zeros | ones; without: random:0");
+    flags.option("--input", to.inputs,
+                 "NAME=@FILE (.npy, .npz, .json) | random:SEED | zeros | ones; without: random:0");
+    flags.option("--inputs", to.input_set,
+                 "FILE.npz or FILE.json, an object of nested lists: inputs by name; --input goes first");
   }
   if (groups & kWeights) {
     flags.option("--random-weights", to.random_weights, "SEED: fills weights whose data file is absent");

@@ -30,6 +30,7 @@ struct ModelFlags {
   std::optional<double> workspace_limit;  // MiB
   std::optional<double> compile_limit;    // seconds
   std::string strategy = "cached", tune, tuning_db, cache_limit;
+  std::string input_set;   // a file of several inputs
   std::string verify_key;  // of packages, as `trust` is
   bool trust = false;
   bool no_cache = false, no_library = false, no_fusion = false, tf32 = false, batch_invariant = false,
@@ -38,7 +39,7 @@ struct ModelFlags {
 // Groups of these flags. A command offers those that change what it does; --json is everybody's.
 enum FlagGroup : unsigned {
   kWeights = 1,     // --random-weights, --external-root, --fix, --range, --constant: of import
-  kShapes = 2,      // --shape, --input
+  kShapes = 2,      // --shape, --input, --inputs
   kCompiles = 4,    // --device, --target, --threads, --numerics and what else decides on code
   kCaches = 8,      // --cache-dir, --shared-cache-dir, --cache-server, --cache-limit, --no-cache
   kLibraries = 16,  // --tf32, --workspace-limit, --tuning-db: of library calls that are made

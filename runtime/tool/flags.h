@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line: commands with their flags. The parser itself is seen by flags.cpp alone.
+// The command line: commands with their flags, which environment variables (FUSEC_CACHE_LIMIT for --cache-limit) and a
+// file (--config) may set, too. The parser itself is seen by flags.cpp alone.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +46,26 @@ struct Command {
 
 // The exit code of an error.
 int exit_code(StatusCode code);
-// Parses, runs one command, prints an error as one line on stderr, answers the exit code.
-int run_command_line(const std::vector<Command>& commands, int argc, char** argv);
+// Parses, runs one command, prints an error as one line on stderr, answers the exit code. complete: these are all
+// commands there are, so that a key of --config which names no flag of any is a mistake.
+int run_command_line(const std::vector<Command>& commands, int argc, char** argv, bool complete = true);
+
+// What --help says, for pages and completions.
+struct FlagText {
+  std::string short_name, name;  // "-v" or empty; "--verbose", or the name of an argument
+  std::string value;             // "TEXT", "INT", ...; empty: the flag takes none
+  std::string help;
+  bool is_argument = false, is_required = false, may_repeat = false;
+};
+struct CommandText {
+  std::string name, summary, examples;
+  std::vector<FlagText> flags;  // arguments first; those of every command (--config, --quiet, ...) last
+};
+std::vector<CommandText> describe(const std::vector<Command>& commands);
+// The flags that every command has, by their names.
+bool is_common(const FlagText& flag);
+
+// The variable of a flag: "FUSEC_CACHE_LIMIT" of "--cache-limit".
+std::string variable_of(const std::string& flag);
 
 }  // namespace fusec::tool

@@ -47,12 +47,38 @@ Result<Assignment> parse_assignment(const std::string& flag, const std::string& 
 
 namespace {
 
+// An array of numpy's as an input, whose dtype it must have.
+Result<Tensor> fit_array(const TensorInfo& info, const Tensor& data, const std::string& path) {
+  return as_dtype(data, info.dtype, fmt::format("'{}' for input '{}'", path, info.name));
+}
+
+Result<Tensor> fit_json(const TensorInfo& info, const Json& json, const std::string& path) {
+  return tensor_of_json(json, info.dtype, fmt::format("'{}' for input '{}'", path, info.name));
+}
+
+// A file of one tensor, or of many, of which that with the name of the input is meant.
+Result<Tensor> read_input_file(const TensorInfo& info, const std::string& path) {
+  if (path.ends_with(".npz")) {
+    FUSEC_ASSIGN(const auto arrays, read_npz(path));
+    const auto found = arrays.find(info.name);
+    if (found == arrays.end()) return bad(fmt::format("'{}' has no array '{}'", path, info.name));
+    return fit_array(info, found->second, path);
+  }
+  if (path.ends_with(".json")) {
+    FUSEC_ASSIGN(const Json json, read_json(path));
+    if (!json.is_object()) return fit_json(info, json, path);
+    if (!json.contains(info.name)) return bad(fmt::format("'{}' has no key '{}'", path, info.name));
+    return fit_json(info, json[info.name], path);
+  }
+  FUSEC_ASSIGN(const Tensor data, read_npy(path));
+  return fit_array(info, data, path);
+}
+
 Result<InputSpec> parse_spec(const TensorInfo& info, const std::string& text) {
   InputSpec spec;
   if (text.starts_with("@")) {
     spec.kind = InputSpec::Kind::file;
-    FUSEC_ASSIGN(const Tensor data, read_npy(text.substr(1)));
-    FUSEC_ASSIGN(spec.data, as_dtype(data, info.dtype, fmt::format("'{}' for input '{}'", text.substr(1), info.name)));
+    FUSEC_ASSIGN(spec.data, read_input_file(info, text.substr(1)));
   } else if (text == "zeros" || text == "ones") {
     spec.kind = text == "zeros" ? InputSpec::Kind::zeros : InputSpec::Kind::ones;
   } else if (text.starts_with("random:")) {
@@ -60,7 +86,8 @@ Result<InputSpec> parse_spec(const TensorInfo& info, const std::string& text) {
     const auto [rest, error] = std::from_chars(text.data() + 7, end, spec.seed);
     if (error != std::errc() || rest != end) return bad(fmt::format("--input {}: '{}' has no seed", info.name, text));
   } else {
-    return bad(fmt::format("--input {}: '{}' is none of @file.npy, random:SEED, zeros, ones", info.name, text));
+    return bad(fmt::format("--input {}: '{}' is none of @FILE (.npy, .npz, .json), random:SEED, zeros, ones", info.name,
+                           text));
   }
   return spec;
 }
@@ -188,8 +215,40 @@ std::vector<std::string> shapes_of(const Model& model, const std::vector<std::st
   return own;
 }
 
+namespace {
+
+// The whole set of --inputs. Names that the model lacks are refused, inputs that the file lacks are random.
+Status add_input_set(const Model& model, const std::string& path, Request& request) {
+  std::map<std::string, Tensor> arrays;
+  Json json = Json::object();
+  if (path.ends_with(".npz")) {
+    FUSEC_ASSIGN(arrays, read_npz(path));
+    for (const auto& [name, array] : arrays) json[name] = nullptr;
+  } else if (path.ends_with(".json")) {
+    FUSEC_ASSIGN(json, read_json(path));
+    if (!json.is_object()) return bad(fmt::format("--inputs '{}' is no JSON object of inputs by name", path));
+  } else {
+    return bad(fmt::format("--inputs '{}' is neither .npz nor .json", path));
+  }
+  for (const auto& [name, value] : json.items()) {
+    const TensorInfo* const info = find_input(model, name);
+    if (info == nullptr)
+      return bad(fmt::format("--inputs '{}': the model has no input '{}'; it has: {}", path, name, join_names(model)));
+    const auto array = arrays.find(name);
+    FUSEC_ASSIGN(Tensor data,
+                 array != arrays.end() ? fit_array(*info, array->second, path) : fit_json(*info, value, path));
+    InputSpec& spec = request.inputs[name];
+    spec.kind = InputSpec::Kind::file;
+    spec.data = std::move(data);
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<Request> parse_request(const Model& model, const ModelFlags& flags) {
   Request request;
+  if (!flags.input_set.empty()) FUSEC_TRY(add_input_set(model, flags.input_set, request));
   for (const std::string& text : flags.shapes) FUSEC_TRY(parse_shape_flag(model, text, request));
   for (const std::string& text : flags.inputs) {
     FUSEC_ASSIGN(const Assignment a, parse_assignment("--input", text));

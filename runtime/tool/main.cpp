@@ -62,5 +62,5 @@ int fusec_tool_packages(int argc, char** argv) {
     if (reason != ENOENT || !asks_for_no_command(argc, argv)) return refuse(compiler, reason);
   }
   const Front front = package_front();
-  return run_command_line({run_command(front), bench_command(front), inspect_command(front)}, argc, argv);
+  return run_command_line({run_command(front), bench_command(front), inspect_command(front)}, argc, argv, false);
 }

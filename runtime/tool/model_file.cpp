@@ -67,7 +67,9 @@ Result<Loaded> load_model(const std::string& path, const ModelFlags& flags) {
   FUSEC_TRY(check_model_file(path));
   if (path.ends_with(".fsc")) {
     return Status(StatusCode::invalid_argument,
-                  fmt::format("'{}' is a package, compiled already: run, bench and inspect take those", path));
+                  fmt::format("'{}' is a package, compiled already: run, bench and inspect take those, and "
+                              "verify takes one beside its model, by --model",
+                              path));
   }
   if (flags.trust || !flags.verify_key.empty()) {
     return Status(
@@ -85,9 +87,18 @@ Result<Loaded> load_model(const std::string& path, const ModelFlags& flags) {
 
 Result<Loaded> load_model(const ModelFlags& flags) { return load_model(flags.model, flags); }
 
+Options with_progress(Options options, const std::shared_ptr<Progress>& progress) {
+  // Engines keep their options for longer than the line is shown.
+  options.on_progress = [line = std::weak_ptr<Progress>(progress)](const char* stage, double done) {
+    if (const auto shown = line.lock()) shown->step(static_cast<std::size_t>(100 * done), 100, stage);
+    return false;
+  };
+  return options;
+}
+
 Result<Engine> compile_model(const Model& model, const Options& options) {
-  const Progress progress("compiling");
-  return Engine::compile(model, options);
+  const auto progress = std::make_shared<Progress>("compiling");
+  return Engine::compile(model, with_progress(options, progress));
 }
 
 namespace {

@@ -15,6 +15,8 @@ namespace fusec::tool {
 Result<Loaded> load_model(const ModelFlags& flags);
 Result<Loaded> load_model(const std::string& path, const ModelFlags& flags);
 // With a progress line.
+// With on_progress that shows the stages of a compile in the line, for as long as that lives.
+Options with_progress(Options options, const std::shared_ptr<Progress>& progress);
 Result<Engine> compile_model(const Model& model, const Options& options);
 
 Front compiler_front();

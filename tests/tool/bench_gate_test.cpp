@@ -252,7 +252,8 @@ TEST_F(BenchGate, WrongFilesAndFlagsAreErrorsBeforeAnythingIsMeasured) {
   refuses({"--against", w.file("text.json", "no json"), "--patterns", add}, "is no record of fusec bench");
   refuses({"--save", w.path("absent/f.json"), "--patterns", add}, "cannot be written");
   refuses({"--against", good}, "need --patterns DIR or --models DIR");
-  refuses({add, "--against", good}, "and no other model");
+  refuses({add, "--against", good}, "is a record of --save; compare it with --patterns and --models");
+  refuses({add, "--save", w.path("f.json")}, "and no other model");
   refuses({"--models", add}, "--models is for --against FILE and --save FILE");
   refuses({"--against", good, "--models", w.path("absent")}, "--models");
 }

@@ -146,7 +146,7 @@ TEST_F(PackageTool, Mistakes) {
     EXPECT_THAT(outcome.err, HasSubstr(what));
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   };
-  expect({"verify", package}, 2, "run, bench and inspect take those");
+  expect({"verify", package}, 2, "run, bench and inspect take those, and verify takes one beside its model");
   expect({"run", package, "--evaluator"}, 2, "no graph to evaluate");
   expect({"run", w.path("none.fsc")}, 2, "cannot be opened");
   expect({"run", w.file("text.fsc", "nothing of the kind, but longer than a header is, which has sixty-four bytes")}, 3,

@@ -125,10 +125,15 @@ Result<Tensor> read_npy(const std::string& path) {
   in.seekg(0, std::ios::end);
   const std::streamoff size = in.tellg();
   in.seekg(0);
+  return read_npy(path, in, size);
+}
+
+Result<Tensor> read_npy(const std::string& path, std::istream& in, int64_t size) {
+  const std::streamoff start = in.tellg();
   FUSEC_ASSIGN(const std::string text, read_header(path, in));
   FUSEC_ASSIGN(const Header header, parse_header(path, text));
   // Extents are checked against the file before memory is taken.
-  int64_t left = size - in.tellg(), bytes = static_cast<int64_t>(size_of(header.dtype));
+  int64_t left = size - (in.tellg() - start), bytes = static_cast<int64_t>(size_of(header.dtype));
   for (const int64_t extent : header.shape) {
     if (__builtin_mul_overflow(bytes, extent, &bytes)) return bad(path, "its shape passes 63 bits of bytes");
   }

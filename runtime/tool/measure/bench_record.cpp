@@ -63,6 +63,7 @@ Result<BenchRecord> parsed(const Json& json, const std::string& where) {
   o.date = json.at("date").get<std::string>();
   o.commit = json.at("commit").get<std::string>();
   o.versions = json.at("versions").get<std::string>();
+  o.clocks = json.value("clocks", Json());
   for (const Json& one : json.at("cases")) {
     FUSEC_ASSIGN(BenchCase c, bench_case_of_json(one, where));
     record.cases.push_back(std::move(c));
@@ -105,7 +106,8 @@ Json make_json(const BenchRecord& record) {
                {"precision", o.precision},
                {"tf32", o.tf32},
                {"batch_invariant", o.batch_invariant},
-               {"versions", o.versions}};
+               {"versions", o.versions},
+               {"clocks", o.clocks}};
   json["cases"] = Json::array();
   for (const BenchCase& c : record.cases) {
     json["cases"].push_back(c.error.empty() ? Json{{"name", c.name}, {"median_ms", c.median_ms}, {"ratios", c.ratios}}

@@ -33,6 +33,7 @@ struct BenchOrigin {
   std::string driver;
   double copy_gb_per_s = 0;
   std::string date, commit, versions;
+  Json clocks = Json();  // before and after the rounds (measure/clocks.h); null in older records
 };
 
 struct BenchRecord {

@@ -46,9 +46,9 @@ Result<std::vector<std::filesystem::path>> find_cases(const std::filesystem::pat
 CaseResult run_case(const std::filesystem::path& folder, const CaseOptions& options);
 
 // Runs the cases in `jobs` child processes: a case that crashes or takes longer than `seconds` is wrong, and the rest
-// goes on. Call it before the process has threads. progress: a line on stderr.
+// goes on. Call it before the process has threads.
 std::vector<CaseResult> run_cases(const std::vector<std::filesystem::path>& folders, const CaseOptions& options,
-                                  int jobs, double seconds, bool progress);
+                                  int jobs, double seconds);
 
 // The first of elementwise, reduce, move, compute, control such that every op of the model is in its list or an earlier
 // one's; "other" where an op is in none or a type is foreign. The lists are what fusec sets out to do, not what it

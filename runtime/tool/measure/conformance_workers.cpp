@@ -16,6 +16,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/tool/io/output.h"
 #include "runtime/tool/measure/conformance.h"
 
 namespace fusec::tool {
@@ -79,14 +80,14 @@ class Pool {
   Pool(const Folders& folders, const CaseOptions& options, double seconds)
       : folders_(folders), options_(options), seconds_(seconds), results_(folders.size()) {}
 
-  std::vector<CaseResult> run(int jobs, bool progress) {
+  std::vector<CaseResult> run(int jobs) {
+    Progress progress{Progress::Steps()};  // without a thread: this process forks
     workers_.resize(std::min(static_cast<std::size_t>(std::max(jobs, 1)), folders_.size()));
     for (Worker& w : workers_) give(w);
     while (done_ < folders_.size()) {
       wait();
-      if (progress) std::fprintf(stderr, "\r%zu of %zu cases", done_, folders_.size());
+      progress.step(done_, folders_.size(), "cases");
     }
-    if (progress) std::fprintf(stderr, "\r%30s\r", "");
     for (Worker& w : workers_) stop(w);
     return std::move(results_);
   }
@@ -187,9 +188,8 @@ class Pool {
 
 }  // namespace
 
-std::vector<CaseResult> run_cases(const Folders& folders, const CaseOptions& options, int jobs, double seconds,
-                                  bool progress) {
-  return Pool(folders, options, seconds).run(jobs, progress);
+std::vector<CaseResult> run_cases(const Folders& folders, const CaseOptions& options, int jobs, double seconds) {
+  return Pool(folders, options, seconds).run(jobs);
 }
 
 }  // namespace fusec::tool
