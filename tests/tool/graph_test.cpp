@@ -14,7 +14,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr const char* kGraph =
+constexpr const char* kDrawn =
     "graph @main(%x: f32[N, 512]) {\n"
     "  %0 = constant f32[512, 512] {random 7}\n"
     "  %1 = matmul %x, %0 {transpose_a = 0, transpose_b = 0}: f32[N, 512]  // /head/MatMul\n"
@@ -25,7 +25,7 @@ constexpr const char* kGraph =
 
 TEST(GraphOnnx, HasRegionsAndNoWeights) {
   const Workplace w;
-  const std::string model = w.file("model.fir", kGraph), out = w.path("out.onnx");
+  const std::string model = w.file("model.fir", kDrawn), out = w.path("out.onnx");
   const Outcome outcome = w.fusec({"graph", model, "--onnx", out, "--device", "cpu", "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.json()["regions"], 2);
@@ -37,7 +37,7 @@ TEST(GraphOnnx, HasRegionsAndNoWeights) {
 
 TEST(GraphOnnx, TakesOrMeasuresTimes) {
   const Workplace w;
-  const std::string model = w.file("model.fir", kGraph), out = w.path("out.onnx");
+  const std::string model = w.file("model.fir", kDrawn), out = w.path("out.onnx");
   const Outcome bench = w.fusec({"bench", model, "--device", "cpu", "--runs", "1", "--steps", "--json"});
   ASSERT_EQ(bench.code, 0) << bench.err;
   const std::string times = w.file("times.json", bench.out);
@@ -52,7 +52,7 @@ TEST(GraphOnnx, TakesOrMeasuresTimes) {
 
 TEST(GraphOnnx, Refusals) {
   const Workplace w;
-  const std::string model = w.file("model.fir", kGraph), out = w.path("out.onnx");
+  const std::string model = w.file("model.fir", kDrawn), out = w.path("out.onnx");
   const auto expect_refused = [&](const std::vector<std::string>& more, const std::string& why) {
     std::vector<std::string> line = {"graph", model};
     line.insert(line.end(), more.begin(), more.end());
