@@ -4,6 +4,7 @@
 // by an event.
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "fusec/device.h"
@@ -119,6 +120,19 @@ class GpuRunner final : public Runner {
     if (step_us != nullptr) FUSEC_TRY(read_events(events, step_us));
     for (std::size_t o = 0; o < outputs.size(); ++o) out_staged_[o].finish(outputs[o], row_major_);
     return own.frame->check_indices();
+  }
+
+  Result<std::string> begin_tracing(PlanState&) override { return std::string("events"); }
+
+  // The intervals between events adjoin. They are laid before the moment at which the run was seen to be over.
+  Status run_traced(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                    RunTrace& trace) override {
+    const Plan& plan = *static_cast<State&>(state).plan;
+    std::vector<double> us(plan.launches.size());
+    FUSEC_TRY(run(state, inputs, outputs, us.data()));
+    trace.end = now_ns();
+    add_intervals(plan, us, trace);
+    return {};
   }
 
   Status run_async(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) override {
@@ -418,6 +432,19 @@ class GpuRunner final : public Runner {
       step_us[i] = 1e3 * static_cast<double>(ms);
     }
     return {};
+  }
+
+  static void add_intervals(const Plan& plan, std::span<const double> us, RunTrace& trace) {
+    double total = 0;
+    for (std::size_t i = plan.once; i < us.size(); ++i) total += us[i];
+    int64_t at = std::max<int64_t>(trace.begin, trace.end - std::lround(1e3 * total));
+    for (std::size_t i = plan.once; i < us.size(); ++i) {
+      const int64_t end = std::min<int64_t>(trace.end, at + std::lround(1e3 * us[i]));
+      const auto launch = static_cast<int32_t>(i);
+      trace.spans.push_back({launch, at, end});
+      trace.slices.push_back({SliceKind::launch, launch, launch_name(plan, plan.launches[i]), "stream", at, end});
+      at = end;
+    }
   }
 
   const MachineModel machine_;
