@@ -219,18 +219,19 @@ Status Session::Impl::trace_runs(Ready& entry, std::span<const Tensor> inputs, s
     ++runs;
     return {};
   };
+  constexpr int64_t kFirst = 3;  // runs that make room for records and capture a graph
   const bool in_turn = runner->traces_beside_runs();
-  all.traced.resize(static_cast<std::size_t>(options.runs) + 1);
+  all.traced.resize(static_cast<std::size_t>(options.runs + kFirst));
   for (runtime::RunTrace& trace : all.traced) {
     FUSEC_TRY(run_once(&trace));
     if (in_turn) FUSEC_TRY(run_once(nullptr));
   }
   if (!in_turn) {
     FUSEC_TRY(runner->end_tracing(*entry.state));
-    for (int64_t i = 0; i < options.warmup + options.runs; ++i) FUSEC_TRY(run_once(nullptr));
-    all.untraced_us.erase(all.untraced_us.begin(), all.untraced_us.begin() + options.warmup);
+    for (int64_t i = 0; i < options.runs + kFirst; ++i) FUSEC_TRY(run_once(nullptr));
   }
-  all.traced.erase(all.traced.begin());  // it made room for its records
+  all.traced.erase(all.traced.begin(), all.traced.begin() + kFirst);
+  all.untraced_us.erase(all.untraced_us.begin(), all.untraced_us.begin() + kFirst);
   runtime::summarize(plan, runtime::describe(plan, engine.target(), ir::Residence::near), all, profile);
   return runner->add_facts(*entry.state, profile);
 }
