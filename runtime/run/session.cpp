@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "ir/support/check.h"
+#include "ir/support/nvtx.h"
 #include "runtime/device/device.h"
+#include "runtime/device/host/counters.h"
 #include "runtime/plan/state.h"
 #include "runtime/run/profile.h"
 #include "runtime/run/runner.h"
@@ -48,6 +50,7 @@ struct Session::Impl {
   Result<Profile> profile(std::span<const Tensor> inputs, const ProfileOptions& options);
   Status trace_runs(Ready& entry, std::span<const Tensor> inputs, std::span<Tensor> outputs,
                     const ProfileOptions& options, Profile& profile);
+  Status count_runs(std::span<const Tensor> inputs, std::span<Tensor> outputs, int64_t count, Profile& profile);
 
   bool has_new_weights() const {
     return engine.state()->weights != nullptr && engine.state()->weights->version() != weights_version;
@@ -161,6 +164,7 @@ void Session::Impl::take_successor(Ready& entry) {
 }
 
 Status Session::Impl::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us) {
+  const NvtxRange range("run");
   FUSEC_TRY(check(inputs, outputs));
   if (has_new_weights()) FUSEC_TRY(take_weights());
   const runtime::OnHostThreads on_host(host_threads());
@@ -195,7 +199,23 @@ Result<Profile> Session::Impl::profile(std::span<const Tensor> inputs, const Pro
   const Status ended = runner->end_tracing(*entry->state);
   FUSEC_TRY(traced);
   FUSEC_TRY(ended);
+  if (options.counters && state->device.kind == TargetKind::cpu)
+    FUSEC_TRY(count_runs(inputs, to, options.runs, profile));
   return profile;
+}
+
+// Runs of their own, so that counting slows down no run that is timed.
+Status Session::Impl::count_runs(std::span<const Tensor> inputs, std::span<Tensor> to, int64_t count,
+                                 Profile& profile) {
+  const Result<runtime::ProcessorCounters> counters = runtime::ProcessorCounters::start();
+  if (!counters.ok()) {
+    profile.notes.push_back(counters.status().message());
+    return {};
+  }
+  for (int64_t i = 0; i < count; ++i) FUSEC_TRY(run(inputs, to));
+  profile.counters = counters->read();
+  for (auto& [name, value] : profile.counters) value /= static_cast<double>(count);
+  return {};
 }
 
 // Both kinds of runs do all that Session::run does. Where they may, they take turns, so that what changes the machine's
@@ -237,6 +257,7 @@ Status Session::Impl::trace_runs(Ready& entry, std::span<const Tensor> inputs, s
 }
 
 Status Session::Impl::run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) {
+  const NvtxRange range("run");
   FUSEC_TRY(check(inputs, outputs));
   FUSEC_ASSIGN(const bool captures, runner->is_capturing(stream));
   if (captures) {

@@ -131,6 +131,19 @@ TEST(Profile, PartsOfARunAddUpAndEveryLaunchIsOnATrack) {
   EXPECT_EQ(profile->launches[1].start_us, profile->launches[2].start_us);
 }
 
+TEST(Profile, CountersAreThereOrANoteSaysWhyNot) {
+  Session session = *Session::create(fork_and_join().engine());
+  const Tensor x = *Tensor::make(DType::f32, {100'000});
+  const auto profile = session.profile(std::span(&x, 1), {.runs = 3, .warmup = 0});
+  ASSERT_TRUE(profile.ok()) << profile.status().str();
+  if (profile->counters.empty()) {
+    EXPECT_THAT(profile->notes, ElementsAre(testing::HasSubstr("are not counted: ")));
+  } else {
+    EXPECT_THAT(profile->notes, testing::IsEmpty());
+    for (const auto& [name, value] : profile->counters) EXPECT_GE(value, 0) << name;
+  }
+}
+
 TEST(Profile, RefusesFewerThanOneRunAndKeepsTheSession) {
   Session session = *Session::create(fork_and_join().engine());
   const Tensor x = *Tensor::make(DType::f32, {16});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <sstream>
 
 #include "tests/tool/command.h"
 
@@ -126,6 +127,21 @@ TEST(Profile, RefusesWhatItCannotDo) {
   const Outcome none = w.fusec({"profile", model, "--device", "cpu", "--runs", "-1"});
   EXPECT_EQ(none.code, 2);
   EXPECT_THAT(none.err, HasSubstr("--runs wants a count of at least 1"));
+}
+
+// One range for each stage of the compile and for each run, none inside of another.
+TEST(Profile, AnInjectedToolIsToldOfStagesAndRuns) {
+  const Workplace w;
+  const std::string model = w.file("m.fir", kCentered), log = w.path("ranges");
+  const std::string set = std::string("NVTX_INJECTION64_PATH=" FUSEC_FAKE_NVTX " FAKE_NVTX_LOG=") + log;
+  ASSERT_EQ(w.fusec({"bench", model, "--device", "cpu", "--runs", "5", "--warmup", "0"}, 0, set).code, 0);
+  std::istringstream lines(read_text(log));
+  std::map<std::string, int> ranges;
+  for (std::string line; std::getline(lines, line);) ++ranges[line];
+  for (const char* stage : {"0 optimize", "0 partition", "0 lower", "0 select", "0 emit", "0 link"})
+    EXPECT_EQ(ranges[stage], 1) << stage;
+  EXPECT_GE(ranges["0 run"], 6) << "the first run, and five";
+  EXPECT_EQ(w.fusec({"run", model, "--device", "cpu"}, 0, "NVTX_INJECTION64_PATH=/none.so").code, 0);
 }
 
 TEST(Profile, PackagesAreProfiledWithoutTheCompiler) {
