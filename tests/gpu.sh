@@ -19,6 +19,8 @@
 #   tune      *fusec tune of each model at batch 1, then again, which must measure nothing, and fusec bench with its times
 #   peers      PEER_MODELS in PEER_CONFIGS by fusec and by PyTorch in PEER_MODES, compiled in PEER_JOBS processes
 #   peer_patterns*the patterns by fusec and by PyTorch: eager, compiled, and with max-autotune
+#   profile   *fusec profile of PROFILE_MODELS with CUPTI and, with FUSEC_HIDE_LIBRARIES, without: the timelines, and a line for
+#              each with the parts of a run, what they miss of the measured time, and what tracing costs
 #   conformance*every folder of cases/, by the emitters of HOW
 #   accuracy  *errors in ulp of every scalar op and dtype
 #   fuzz      *GRAPHS random graphs from SEED on, by the emitters of HOW
@@ -250,6 +252,26 @@ part_peer_patterns() {
   [ -e "$out/patterns.json" ] || part_patterns
   timeout -k 5 "${PEER_SECONDS:-500}" python3 peers/torch_patterns.py "$out/peers_patterns.json" --fusec "$out/patterns.json" 2>"$out/peer_patterns.err" |
     tee "$out/peer_patterns.txt"
+}
+
+part_profile() {
+  local model how hide
+  for model in ${PROFILE_MODELS:-resnet50 bert_base gpt2}; do
+    for how in cupti events; do
+      hide=
+      [ "$how" = cupti ] || hide=cupti
+      FUSEC_HIDE_LIBRARIES=$hide run "profile.$model.$how" 120 "$fusec" profile "models/$model.onnx" --random-weights 0 --device cuda:0 \
+        --trace "$out/profile.$model.$how.pftrace" --json
+      python3 - "$out/profile.$model.$how.json" "$how" <<'EOF' || say "profile $model $how: not as expected"
+import json, sys
+p = json.load(open(sys.argv[1]))
+parts = p["sum_us"] + p["copies_us"] + p["gaps_us"] + p["host_us"]
+print(f"{p['source']}: launches {p['sum_us']:.1f} + copies {p['copies_us']:.1f} + gaps {p['gaps_us']:.1f} + host {p['host_us']:.1f} = {parts:.1f} us, "
+      f"measured {p['measured_us']:.1f} ({100 * (parts / p['measured_us'] - 1):+.1f}%), traced {p['slow_down']:.2f} times as long; {p['notes']}")
+sys.exit(p["source"] != sys.argv[2] or not all(launch["us"] > 0 and launch["registers"] > 0 for launch in p["launches"] if launch["kind"] == "generated"))
+EOF
+    done
+  done
 }
 
 part_conformance() {

@@ -11,6 +11,7 @@
 
 #include "fusec/engine.h"
 #include "fusec/export.h"
+#include "fusec/profile.h"
 #include "fusec/status.h"
 #include "fusec/tensor.h"
 
@@ -67,6 +68,9 @@ class FUSEC_API Session {
 
   // Runs once and answers the time of every launch.
   Result<PlanStats> profile(std::span<const Tensor> inputs) noexcept;
+  // Runs many times, traced and untraced, and answers where the time goes. invalid_argument: no runs are asked for.
+  // On a GPU of the process one profile at a time is made by CUPTI; others are made by events.
+  Result<Profile> profile(std::span<const Tensor> inputs, const ProfileOptions& options) noexcept;
 
   SessionStats stats() const;
   const Engine& engine() const;

@@ -69,6 +69,7 @@ struct NvidiaLibrary {
 inline constexpr NvidiaLibrary kNvrtc{"nvrtc", 13, 12, "the CUDA toolkit"};
 inline constexpr NvidiaLibrary kNvJitLink{"nvJitLink", 13, 12, "the CUDA toolkit"};
 inline constexpr NvidiaLibrary kCublasLt{"cublasLt", 13, 12, "the CUDA toolkit"};
+inline constexpr NvidiaLibrary kCupti{"cupti", 13, 12, "CUPTI of the CUDA toolkit"};
 inline constexpr NvidiaLibrary kCudnn{"cudnn", 9, 9, "cuDNN 9"};
 
 // Opens the newest version in the first of these places that has one: $FUSEC_CUDA_HOME/lib64; what the process has

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fusec/engine.h"
+#include "ir/support/nvtx.h"
 #include "runtime/device/device.h"
 #include "runtime/link/link.h"
 #include "runtime/plan/state.h"
@@ -21,7 +22,10 @@ template <class F>
 auto timed_stage(std::vector<StageTime>& times, const char* stage, const F& f) -> decltype(f()) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
-  auto result = f();
+  auto result = [&] {
+    const NvtxRange range(stage);
+    return f();
+  }();
   times.push_back({stage, std::chrono::duration<double, std::milli>(Clock::now() - start).count()});
   const Status status = [&] {
     if constexpr (std::is_same_v<decltype(f()), Status>) {

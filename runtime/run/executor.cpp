@@ -85,8 +85,9 @@ void Frame::run_kernel(const Launch& launch, const codegen::HostArgs& args) cons
 }
 
 // Part p of launch l runs on thread (p + number of parts of earlier launches) modulo the threads, so that small
-// launches run on different threads.
-void Frame::run_group(std::size_t first) const {
+// launches run on different threads. `run_part` is called as run_part(launch, phase, begin, end, thread).
+template <class RunPart>
+void Frame::run_group_parts(std::size_t first, const RunPart& run_part) const {
   const Launch* const launches = plan_->launches.data() + first;
   const int threads = launches->group_threads;
   parallel_for(threads, threads, [&](int64_t begin, int64_t end, int) {
@@ -96,12 +97,18 @@ void Frame::run_group(std::size_t first) const {
         const PhaseLaunch& phase = plan_->phases[launches[l].first_phase];
         const auto parts = static_cast<int>(std::min<int64_t>(phase.threads, phase.iterations));
         for (int part = (thread - before % threads + threads) % threads; part < parts; part += threads) {
-          phase.function(&host_args_[first + l], part_begin(phase.iterations, parts, part),
-                         part_begin(phase.iterations, parts, part + 1), locals_ + thread * local_stride_);
+          run_part(first + l, phase, part_begin(phase.iterations, parts, part),
+                   part_begin(phase.iterations, parts, part + 1), thread);
         }
         before += parts;
       }
     }
+  });
+}
+
+void Frame::run_group(std::size_t first) const {
+  run_group_parts(first, [&](std::size_t index, const PhaseLaunch& phase, int64_t begin, int64_t end, int thread) {
+    phase.function(&host_args_[index], begin, end, locals_ + thread * local_stride_);
   });
 }
 
@@ -116,6 +123,10 @@ Status Frame::run_launch(std::size_t index) {
                           {launch.threads});
   }
   run_kernel(launch, host_args_[index]);
+  return take_status(launch);
+}
+
+Status Frame::take_status(const Launch& launch) {
   if (launch.checks_status && status_ != 0) {
     status_ = 0;
     return Status(StatusCode::invalid_argument, "an index is out of range in '" + launch.step->origin + "'");
@@ -170,6 +181,11 @@ Status Frame::run(std::span<const void* const> inputs, std::span<void* const> ou
   if (!has_kept_) FUSEC_TRY(make_kept());
   if (step_us != nullptr) std::fill_n(step_us, plan_->once, 0.0);
   FUSEC_TRY(run_launches(plan_->once, plan_->launches.size(), step_us));
+  copy_outputs(inputs, outputs);
+  return {};
+}
+
+void Frame::copy_outputs(std::span<const void* const> inputs, std::span<void* const> outputs) const {
   for (const OutputCopy& copy : plan_->copies) {
     const void* base = copy.from.base == Base::input    ? inputs[copy.from.ordinal]
                        : copy.from.base == Base::output ? outputs[copy.from.ordinal]
@@ -177,7 +193,64 @@ Status Frame::run(std::span<const void* const> inputs, std::span<void* const> ou
     if (copy.bytes > 0)
       std::memmove(outputs[copy.output], at(base, copy.from.bytes), static_cast<std::size_t>(copy.bytes));
   }
+}
+
+// Each thread writes to its own list, which has room for all its parts, so that recording costs two readings of the
+// clock.
+Status Frame::run_traced(std::span<const void* const> inputs, std::span<void* const> outputs, PartLists& parts,
+                         RunTrace& trace) {
+  const FloatEnv env;
+  const Lease lease(plan_->team);
+  if (lease.threads() < plan_->team) return too_few(lease.threads(), plan_->team);
+  complete(inputs, outputs);
+  if (!has_kept_) FUSEC_TRY(make_kept());
+  parts.resize(static_cast<std::size_t>(std::max(plan_->threads, plan_->team)));
+  for (std::vector<Part>& list : parts) {
+    list.clear();
+    list.reserve(plan_->phases.size() + plan_->launches.size());
+  }
+  trace.spans.reserve(plan_->launches.size());
+  for (std::size_t i = plan_->once; i < plan_->launches.size();) {
+    const Launch& launch = plan_->launches[i];
+    const int64_t begin = now_ns();
+    if (launch.group_size > 1) {
+      run_group_traced(i, parts);
+    } else if (Status status = run_launch_traced(i, parts); !status.ok()) {
+      return std::move(status).with_note("while running step '" + launch.step->origin + "'");
+    }
+    const int64_t end = now_ns();
+    for (uint32_t l = 0; l < launch.group_size; ++l) trace.spans.push_back({static_cast<int32_t>(i + l), begin, end});
+    i += launch.group_size;
+  }
+  if (!plan_->copies.empty()) {
+    const int64_t begin = now_ns();
+    copy_outputs(inputs, outputs);
+    trace.spans.push_back({-1, begin, now_ns()});
+  }
   return {};
+}
+
+Status Frame::run_launch_traced(std::size_t index, PartLists& parts) {
+  const Launch& launch = plan_->launches[index];
+  if (launch.op != nullptr) return run_launch(index);
+  const codegen::HostArgs& args = host_args_[index];
+  for (uint32_t p = launch.first_phase; p < launch.first_phase + launch.phases; ++p) {
+    const PhaseLaunch& phase = plan_->phases[p];
+    parallel_for(phase.threads, phase.iterations, [&](int64_t first, int64_t last, int thread) {
+      const int64_t begin = now_ns();
+      phase.function(&args, first, last, locals_ + thread * local_stride_);
+      parts[static_cast<std::size_t>(thread)].push_back({static_cast<uint32_t>(index), begin, now_ns()});
+    });
+  }
+  return take_status(launch);
+}
+
+void Frame::run_group_traced(std::size_t first, PartLists& parts) const {
+  run_group_parts(first, [&](std::size_t index, const PhaseLaunch& phase, int64_t from, int64_t to, int thread) {
+    const int64_t begin = now_ns();
+    phase.function(&host_args_[index], from, to, locals_ + thread * local_stride_);
+    parts[static_cast<std::size_t>(thread)].push_back({static_cast<uint32_t>(index), begin, now_ns()});
+  });
 }
 
 }  // namespace fusec::runtime

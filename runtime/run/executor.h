@@ -8,6 +8,7 @@
 
 #include "runtime/device/host/memory.h"
 #include "runtime/plan/plan.h"
+#include "runtime/run/trace.h"
 
 namespace fusec::runtime {
 
@@ -32,6 +33,15 @@ class Frame {
   // The first run also computes the kept values; after it, none allocates. step_us, if not null: gets the microseconds
   // of each launch, 0 for those that run once.
   Status run(std::span<const void* const> inputs, std::span<void* const> outputs, double* step_us = nullptr);
+  // Runs with a span for each launch, and `parts`, by thread: what each thread did for it. A group of launches is one
+  // span for each of them, from the begin to the end of the group.
+  struct Part {
+    uint32_t launch = 0;
+    int64_t begin = 0, end = 0;
+  };
+  using PartLists = std::vector<std::vector<Part>>;
+  Status run_traced(std::span<const void* const> inputs, std::span<void* const> outputs, PartLists& parts,
+                    RunTrace& trace);
   // The kept values of a Frame that runs no more, whose Plan has them at the same places.
   void take_kept(Frame& from);
   // One task of a phase of a generated launch, on this thread and on the tensors of the last run.
@@ -47,8 +57,14 @@ class Frame {
   Status make_kept();
   Status run_launches(std::size_t first, std::size_t end, double* step_us);
   void run_kernel(const Launch& launch, const codegen::HostArgs& args) const;
+  template <class RunPart>
+  void run_group_parts(std::size_t first, const RunPart& run_part) const;
   void run_group(std::size_t first) const;
+  void run_group_traced(std::size_t first, PartLists& parts) const;
+  Status run_launch_traced(std::size_t index, PartLists& parts);
+  Status take_status(const Launch& launch);
   Status run_launch(std::size_t index);
+  void copy_outputs(std::span<const void* const> inputs, std::span<void* const> outputs) const;
 
   std::shared_ptr<const Plan> plan_;
   std::byte* arena_;

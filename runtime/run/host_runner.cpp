@@ -65,6 +65,25 @@ class HostRunner final : public Runner {
     return {};
   }
 
+  Result<std::string> begin_tracing(PlanState& state) override {
+    auto& own = static_cast<HostState&>(state);
+    if (own.generation != generation_) FUSEC_TRY(renew(own));
+    return std::string("threads");
+  }
+
+  Status run_traced(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                    RunTrace& trace) override {
+    auto& own = static_cast<HostState&>(state);
+    if (own.generation != generation_) FUSEC_TRY(renew(own));
+    FUSEC_TRY(take_inputs(*own.plan, inputs));
+    FUSEC_TRY(take_outputs(*own.plan, inputs, outputs));
+    FUSEC_TRY(own.frame->run_traced(in_, out_, parts_, trace));
+    give_outputs(outputs);
+    trace.end = now_ns();
+    add_slices(*own.plan, trace);
+    return {};
+  }
+
   Status run_async(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, void*) override {
     return run(state, inputs, outputs, nullptr);
   }
@@ -133,7 +152,35 @@ class HostRunner final : public Runner {
     }
   }
 
+  // Launches of one group ran side by side: the time of each weighs as much as its parts took. The group is one slice.
+  void add_slices(const Plan& plan, RunTrace& trace) const {
+    std::vector<double> busy(plan.launches.size());
+    for (std::size_t t = 0; t < parts_.size(); ++t) {
+      for (const Frame::Part& part : parts_[t]) {
+        busy[part.launch] += static_cast<double>(part.end - part.begin);
+        trace.slices.push_back({SliceKind::part, static_cast<int32_t>(part.launch),
+                                launch_name(plan, plan.launches[part.launch]), "thread " + std::to_string(t),
+                                part.begin, part.end});
+      }
+    }
+    for (std::size_t s = 0; s < trace.spans.size(); ++s) {
+      TraceSpan& span = trace.spans[s];
+      if (span.launch < 0) {
+        trace.slices.push_back({SliceKind::copy, -1, "copy outputs", "launches", span.begin, span.end});
+        continue;
+      }
+      const Launch* const launches = &plan.launches[static_cast<std::size_t>(span.launch)];
+      const bool goes_on = s > 0 && trace.spans[s - 1].launch >= 0 && trace.spans[s - 1].begin == span.begin;
+      if (launches->group_size > 1 || goes_on) span.weight = busy[static_cast<std::size_t>(span.launch)];
+      if (goes_on) continue;
+      std::string name = launch_name(plan, *launches);
+      for (uint32_t l = 1; l < launches->group_size; ++l) name += " | " + launch_name(plan, launches[l]);
+      trace.slices.push_back({SliceKind::launch, span.launch, std::move(name), "launches", span.begin, span.end});
+    }
+  }
+
   RunMemory memory_;
+  Frame::PartLists parts_;  // of the traced run
   uint64_t generation_ = 0;
   RowMajor row_major_;
   std::vector<const void*> in_;

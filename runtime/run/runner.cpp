@@ -65,6 +65,11 @@ bool overlap(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
+std::string launch_name(const Plan& plan, const Launch& launch) {
+  if (launch.op != nullptr) return launch.op->implementation();
+  return plan.loaded->program.kernels[std::get<ir::KernelStep>(launch.step->v).kernel].name;
+}
+
 void Runner::StagingLog::add(std::size_t slot, const char* kind, const BoundIo& io, const char* why) {
   ++copies;
   if (noted[slot]) return;

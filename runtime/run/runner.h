@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "fusec/profile.h"
 #include "fusec/session.h"
 #include "fusec/tensor.h"
 #include "runtime/plan/plan.h"
+#include "runtime/run/trace.h"
 
 namespace fusec::runtime {
 
@@ -35,6 +37,17 @@ class Runner {
   virtual Result<bool> replace(std::unique_ptr<PlanState>& state, const PlanPtr& plan) = 0;
   // step_us, if not null: gets the microseconds of each launch.
   virtual Status run(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us) = 0;
+  // Readies the tracing of runs of this plan, and tells how they are measured: Profile::source.
+  virtual Result<std::string> begin_tracing(PlanState& state) = 0;
+  // Runs and fills `trace`, whose begin is set already.
+  virtual Status run_traced(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                            RunTrace& trace) = 0;
+  // Runs between traced ones are as fast as any; false: only once tracing has ended.
+  virtual bool traces_beside_runs() const { return true; }
+  // Runs are as before from here on. Also called after failures and twice.
+  virtual Status end_tracing(PlanState& /*state*/) { return {}; }
+  // Adds what is known of the launches beside times, and why something is missing.
+  virtual Status add_facts(const PlanState& /*state*/, Profile& /*profile*/) { return {}; }
   // On the caller's stream, without waiting.
   virtual Status run_async(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs,
                            void* stream) = 0;
@@ -70,6 +83,9 @@ class Runner {
 };
 
 std::unique_ptr<Runner> make_host_runner(const ir::Program& program, std::shared_ptr<const HostAllocator> allocator);
+
+// The kernel that a launch runs, or the library's name for what it does.
+std::string launch_name(const Plan& plan, const Launch& launch);
 
 // The launches of a plan as one call, so that they are timed as calls are: arguments are the program's inputs, then its
 // outputs. An index that is out of range is no error. For a GPU: DeviceProgram::make_plan_op.

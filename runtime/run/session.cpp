@@ -9,8 +9,11 @@
 #include <utility>
 
 #include "ir/support/check.h"
+#include "ir/support/nvtx.h"
 #include "runtime/device/device.h"
+#include "runtime/device/host/counters.h"
 #include "runtime/plan/state.h"
+#include "runtime/run/profile.h"
 #include "runtime/run/runner.h"
 #include "runtime/threads/parallel.h"
 
@@ -44,6 +47,10 @@ struct Session::Impl {
   Status check(std::span<const Tensor> inputs, std::span<const Tensor> outputs) const;
   Status run(std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us = nullptr);
   Status run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream);
+  Result<Profile> profile(std::span<const Tensor> inputs, const ProfileOptions& options);
+  Status trace_runs(Ready& entry, std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                    const ProfileOptions& options, Profile& profile);
+  Status count_runs(std::span<const Tensor> inputs, std::span<Tensor> outputs, int64_t count, Profile& profile);
 
   bool has_new_weights() const {
     return engine.state()->weights != nullptr && engine.state()->weights->version() != weights_version;
@@ -157,6 +164,7 @@ void Session::Impl::take_successor(Ready& entry) {
 }
 
 Status Session::Impl::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us) {
+  const NvtxRange range("run");
   FUSEC_TRY(check(inputs, outputs));
   if (has_new_weights()) FUSEC_TRY(take_weights());
   const runtime::OnHostThreads on_host(host_threads());
@@ -173,7 +181,83 @@ Status Session::Impl::run(std::span<const Tensor> inputs, std::span<Tensor> outp
   return {};
 }
 
+Result<Profile> Session::Impl::profile(std::span<const Tensor> inputs, const ProfileOptions& options) {
+  if (options.runs < 1 || options.warmup < 0) {
+    return Status(StatusCode::invalid_argument, "a profile needs at least one run, asked for are " +
+                                                    std::to_string(options.runs) + " after " +
+                                                    std::to_string(options.warmup));
+  }
+  engine.wait_for_specialized();
+  std::vector<Tensor> to(outputs());
+  // The first run takes new weights and kernels, and makes the outputs.
+  for (int64_t i = 0; i < options.warmup + 1; ++i) FUSEC_TRY(run(inputs, to));
+  const runtime::OnHostThreads on_host(host_threads());
+  Ready* const entry = find(inputs);
+  Profile profile;
+  FUSEC_ASSIGN(profile.source, runner->begin_tracing(*entry->state));
+  const Status traced = trace_runs(*entry, inputs, to, options, profile);
+  const Status ended = runner->end_tracing(*entry->state);
+  FUSEC_TRY(traced);
+  FUSEC_TRY(ended);
+  if (options.counters && state->device.kind == TargetKind::cpu)
+    FUSEC_TRY(count_runs(inputs, to, options.runs, profile));
+  return profile;
+}
+
+// Runs of their own, so that counting slows down no run that is timed.
+Status Session::Impl::count_runs(std::span<const Tensor> inputs, std::span<Tensor> to, int64_t count,
+                                 Profile& profile) {
+  const Result<runtime::ProcessorCounters> counters = runtime::ProcessorCounters::start();
+  if (!counters.ok()) {
+    profile.notes.push_back(counters.status().message());
+    return {};
+  }
+  for (int64_t i = 0; i < count; ++i) FUSEC_TRY(run(inputs, to));
+  profile.counters = counters->read();
+  for (auto& [name, value] : profile.counters) value /= static_cast<double>(count);
+  return {};
+}
+
+// Both kinds of runs do all that Session::run does. Where they may, they take turns, so that what changes the machine's
+// speed changes both.
+Status Session::Impl::trace_runs(Ready& entry, std::span<const Tensor> inputs, std::span<Tensor> to,
+                                 const ProfileOptions& options, Profile& profile) {
+  const runtime::Plan& plan = *entry.plan;
+  runtime::ProfiledRuns all;
+  const auto run_once = [&](runtime::RunTrace* trace) -> Status {
+    const int64_t begin = runtime::now_ns();
+    FUSEC_TRY(check(inputs, to));
+    (void)find(inputs);
+    const runtime::Lease team(plan.loaded->device == nullptr ? plan.team : 1);
+    if (trace != nullptr) {
+      trace->begin = begin;
+      FUSEC_TRY(runner->run_traced(*entry.state, inputs, to, *trace));
+    } else {
+      FUSEC_TRY(runner->run(*entry.state, inputs, to, nullptr));
+      all.untraced_us.push_back(1e-3 * static_cast<double>(runtime::now_ns() - begin));
+    }
+    ++runs;
+    return {};
+  };
+  constexpr int64_t kFirst = 3;  // runs that make room for records and capture a graph
+  const bool in_turn = runner->traces_beside_runs();
+  all.traced.resize(static_cast<std::size_t>(options.runs + kFirst));
+  for (runtime::RunTrace& trace : all.traced) {
+    FUSEC_TRY(run_once(&trace));
+    if (in_turn) FUSEC_TRY(run_once(nullptr));
+  }
+  if (!in_turn) {
+    FUSEC_TRY(runner->end_tracing(*entry.state));
+    for (int64_t i = 0; i < options.runs + kFirst; ++i) FUSEC_TRY(run_once(nullptr));
+  }
+  all.traced.erase(all.traced.begin(), all.traced.begin() + kFirst);
+  all.untraced_us.erase(all.untraced_us.begin(), all.untraced_us.begin() + kFirst);
+  runtime::summarize(plan, runtime::describe(plan, engine.target(), ir::Residence::near), all, profile);
+  return runner->add_facts(*entry.state, profile);
+}
+
 Status Session::Impl::run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) {
+  const NvtxRange range("run");
   FUSEC_TRY(check(inputs, outputs));
   FUSEC_ASSIGN(const bool captures, runner->is_capturing(stream));
   if (captures) {
@@ -278,6 +362,10 @@ Result<PlanStats> Session::profile(std::span<const Tensor> inputs) noexcept {
     for (std::size_t i = 0; i < us.size(); ++i) stats.steps[i].us = us[i];
     return stats;
   });
+}
+
+Result<Profile> Session::profile(std::span<const Tensor> inputs, const ProfileOptions& options) noexcept {
+  return ir::guarded([&] { return impl_->profile(inputs, options); });
 }
 
 SessionStats Session::stats() const {

@@ -63,6 +63,7 @@ Result<Engine> make_engine(const Front& front, const Loaded& loaded, const Optio
 
 Command run_command(const Front& front);
 Command bench_command(const Front& front);
+Command profile_command(const Front& front);
 Command compile_command();
 Command tune_command();
 Command verify_command();

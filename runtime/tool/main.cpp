@@ -22,10 +22,10 @@ bool names_package(std::string_view argument) {
   return !argument.starts_with('-') && (argument.ends_with(".fsc") || fusec::is_package(std::string(argument)));
 }
 
-// "run", "bench" or "inspect" with a package among its arguments.
+// "run", "bench", "profile" or "inspect" with a package among its arguments.
 bool is_for_package(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "";
-  if (command != "run" && command != "bench" && command != "inspect") return false;
+  if (command != "run" && command != "bench" && command != "profile" && command != "inspect") return false;
   for (int i = 2; i < argc; ++i) {
     if (names_package(argv[i])) return true;
   }
@@ -43,9 +43,10 @@ std::string hand_over(char** argv) {
 }
 
 int refuse(const std::string& compiler, int reason) {
-  std::fprintf(stderr,
-               "fusec: '%s' cannot be started: %s. Without it fusec runs, benches and inspects packages (.fsc) only\n",
-               compiler.c_str(), std::strerror(reason));
+  std::fprintf(
+      stderr,
+      "fusec: '%s' cannot be started: %s. Without it fusec runs, benches, profiles and inspects packages (.fsc) only\n",
+      compiler.c_str(), std::strerror(reason));
   return 4;
 }
 
@@ -62,5 +63,6 @@ int fusec_tool_packages(int argc, char** argv) {
     if (reason != ENOENT || !asks_for_no_command(argc, argv)) return refuse(compiler, reason);
   }
   const Front front = package_front();
-  return run_command_line({run_command(front), bench_command(front), inspect_command(front)}, argc, argv, false);
+  return run_command_line({run_command(front), bench_command(front), profile_command(front), inspect_command(front)},
+                          argc, argv, false);
 }

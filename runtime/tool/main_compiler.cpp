@@ -27,6 +27,7 @@ std::vector<Command> all_commands() {
       explain_command(),
       graph_command(),
       report_command(),
+      profile_command(front),
       ops_command(),
       accuracy_command(),
       cache_command(),

@@ -489,6 +489,11 @@ void fill_code(runtime::cuda::Driver& d) {
     FAKE_ENTER("cuFuncLoad")
     return CUDA_SUCCESS;
   };
+  d.cuFuncGetName = [](const char** name, CUfunction function) {
+    FAKE_ENTER("cuFuncGetName")
+    *name = reinterpret_cast<FakeFunction*>(function)->name.c_str();
+    return CUDA_SUCCESS;
+  };
   d.cuFuncGetAttribute = [](int* value, CUfunction_attribute, CUfunction) {
     FAKE_ENTER("cuFuncGetAttribute")
     *value = 32;

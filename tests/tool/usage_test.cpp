@@ -33,7 +33,7 @@ TEST(Usage, EveryCommandHasHelpWithExamples) {
   const Workplace w;
   for (const char* command :
        {"run", "bench", "compile", "verify", "inspect", "import", "optimize", "partition", "lower", "select", "emit",
-        "bind", "explain", "graph", "ops", "materialize", "cache", "doctor"}) {
+        "bind", "explain", "graph", "profile", "ops", "materialize", "cache", "doctor"}) {
     const Outcome help = w.fusec({command, "--help"});
     EXPECT_EQ(help.code, 0) << command;
     EXPECT_THAT(help.out, HasSubstr(std::string("fusec ") + command));
@@ -226,11 +226,12 @@ TEST(Usage, AloneItTellsOfPackages) {
   };
   const Outcome help = run("--help");
   EXPECT_EQ(help.code, 0) << help.err;
-  for (const char* command : {"run", "bench", "inspect"}) EXPECT_THAT(help.out, HasSubstr(command));
+  for (const char* command : {"run", "bench", "profile", "inspect"}) EXPECT_THAT(help.out, HasSubstr(command));
   EXPECT_THAT(help.out, testing::Not(HasSubstr("verify")));
   EXPECT_EQ(run("--version").code, 0);
   EXPECT_EQ(run("").code, 2);
-  expect_one_line(run("verify x.onnx"), 4, "Without it fusec runs, benches and inspects packages (.fsc) only");
+  expect_one_line(run("verify x.onnx"), 4,
+                  "Without it fusec runs, benches, profiles and inspects packages (.fsc) only");
 }
 
 }  // namespace

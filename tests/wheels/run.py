@@ -98,7 +98,7 @@ class Wheels(unittest.TestCase):
         self.assertRegex(done.stderr, "Unsupported: this library runs packages .* Python package fusec")
         done = self.runtime.run("fusec", "compile", DIGITS / "digits.onnx", "-o", self.folder / "none.fsc")
         self.assertEqual(done.returncode, 4)
-        self.assertIn("runs, benches and inspects packages", done.stderr)
+        self.assertIn("runs, benches, profiles and inspects packages", done.stderr)
 
     def test_one_adds_to_the_other(self):
         both = Environment(self.folder / "both", "fusec-runtime")

@@ -12,7 +12,7 @@
 namespace fusec::runtime::cuda {
 
 // As in ir/support/shared_library.h, but for the members, which have the names that the library exports. Needed ones
-// are in drivers of CUDA 12.0 and later; cuFuncLoad is since 12.4.
+// are in drivers of CUDA 12.0 and later; cuFuncGetName is since 12.3, cuFuncLoad since 12.4.
 // clang-format off
 #define FUSEC_CUDA_DRIVER(X, WANT)                                                                                    \
   X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceTotalMem_v2)  \
@@ -25,7 +25,8 @@ namespace fusec::runtime::cuda {
   X(cuGraphDestroy) X(cuGraphExecDestroy) X(cuGraphUpload) X(cuGraphLaunch) X(cuEventCreate) X(cuEventDestroy_v2) \
   X(cuEventRecord) X(cuEventSynchronize) X(cuEventElapsedTime) X(cuLibraryLoadData) X(cuLibraryUnload)          \
   X(cuLibraryGetKernel) X(cuKernelGetFunction) X(cuFuncSetAttribute) X(cuFuncGetAttribute) X(cuLaunchKernelEx)  \
-  X(cuGetErrorName) X(cuGetErrorString) WANT(cuFuncLoad)
+  X(cuGetErrorName) X(cuGetErrorString) WANT(cuFuncLoad)          \
+  WANT(cuFuncGetName)
 // clang-format on
 
 // Called as table.cuMemAlloc(...): cuda.h maps that word to the member's name.

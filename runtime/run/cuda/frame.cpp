@@ -229,6 +229,11 @@ Status Frame::enqueue_launches(std::span<void* const> inputs, std::span<void* co
   return {};
 }
 
+Status Frame::enqueue_alone(std::size_t index, CUstream stream) {
+  behind_launch_ = false;
+  return enqueue_launch(index, stream);
+}
+
 Status Frame::check_indices() const {
   for (std::size_t word = 0; word < checking_.size(); ++word) {
     if (status_seen_[word] == 0) continue;

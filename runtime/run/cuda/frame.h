@@ -75,6 +75,8 @@ class Frame {
                  std::span<const Event> events = {});
   // The launches alone, without what copies outputs and fetches findings about indices.
   Status enqueue_launches(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream);
+  // One launch by itself, at the addresses of the last run.
+  Status enqueue_alone(std::size_t index, CUstream stream);
   // After a run is over: invalid_argument when an index was out of range.
   Status check_indices() const;
 

@@ -11,6 +11,7 @@
 #include "runtime/device/cuda/handles.h"
 #include "runtime/run/cuda/frame.h"
 #include "runtime/run/cuda/link.h"
+#include "runtime/run/cuda/tracing.h"
 
 namespace fusec::runtime::cuda {
 namespace {
@@ -102,6 +103,12 @@ class GpuRunner final : public Runner {
   }
 
   Status run(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us) override {
+    return run(state, inputs, outputs, step_us, nullptr);
+  }
+
+  // enqueued_ns, if not null: gets the moment when all work is on the stream.
+  Status run(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us,
+             int64_t* enqueued_ns) {
     FUSEC_TRY(context_->alive());
     const Current current(*context_);
     FUSEC_TRY(current.status());
@@ -113,12 +120,64 @@ class GpuRunner final : public Runner {
       FUSEC_ASSIGN(events, make_events(own.plan->launches.size() + 1));
     }
     const Status enqueued = enqueue(own, inputs, outputs, stream_.get(), events);
+    if (enqueued_ns != nullptr) *enqueued_ns = now_ns();
     const Status waited = wait();  // also after a failure: what was enqueued uses the caller's memory
     FUSEC_TRY(enqueued);
     FUSEC_TRY(waited);
     if (step_us != nullptr) FUSEC_TRY(read_events(events, step_us));
     for (std::size_t o = 0; o < outputs.size(); ++o) out_staged_[o].finish(outputs[o], row_major_);
     return own.frame->check_indices();
+  }
+
+  // Graphs are captured anew while CUPTI records, and once more when it no longer does.
+  Result<std::string> begin_tracing(PlanState& state) override {
+    FUSEC_TRY(context_->alive());
+    const Current current(*context_);
+    FUSEC_TRY(current.status());
+    auto& own = static_cast<State&>(state);
+    FUSEC_TRY(enter(own));
+    tracing_ = std::make_unique<Tracing>(context_, own.plan);
+    if (!tracing_->has_recorder()) return std::string("events");
+    own.graphs.clear();
+    if (Status status = tracing_->count_kernels(*own.frame, stream_.get()); !status.ok()) {
+      tracing_->stop();
+      return status;
+    }
+    return std::string("cupti");
+  }
+
+  Status run_traced(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                    RunTrace& trace) override {
+    if (tracing_->has_recorder()) {
+      int64_t enqueued = 0;
+      FUSEC_TRY(run(state, inputs, outputs, nullptr, &enqueued));
+      trace.end = now_ns();
+      trace.slices.push_back({SliceKind::host, -1, "enqueue", "host", trace.begin, enqueued});
+      trace.slices.push_back({SliceKind::host, -1, "wait", "host", enqueued, trace.end});
+      return tracing_->add_work(trace);
+    }
+    std::vector<double> us(static_cast<State&>(state).plan->launches.size());
+    FUSEC_TRY(run(state, inputs, outputs, us.data(), nullptr));
+    trace.end = now_ns();
+    tracing_->add_intervals(us, trace);
+    return {};
+  }
+
+  bool traces_beside_runs() const override { return !tracing_->has_recorder(); }
+
+  Status end_tracing(PlanState& state) override {
+    if (tracing_ == nullptr || !tracing_->has_recorder()) return {};
+    const Current current(*context_);
+    FUSEC_TRY(current.status());
+    static_cast<State&>(state).graphs.clear();
+    tracing_->stop();
+    return {};
+  }
+
+  Status add_facts(const PlanState&, Profile& profile) override {
+    const Current current(*context_);
+    FUSEC_TRY(current.status());
+    return tracing_->add_facts(profile);
   }
 
   Status run_async(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) override {
@@ -438,6 +497,7 @@ class GpuRunner final : public Runner {
   std::vector<Staged> in_staged_, out_staged_;
   std::vector<void*> in_, out_;  // addresses that the launches use
   int64_t captured_ = 0, replayed_ = 0;
+  std::unique_ptr<Tracing> tracing_;  // of the profile that was made last
 };
 
 }  // namespace

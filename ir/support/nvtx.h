@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Named ranges for profilers that attach through NVTX, NVIDIA's interface for annotations: a tool names its library in
+// NVTX_INJECTION64_PATH. Without a tool a range costs the test of a pointer.
+#pragma once
+
+namespace fusec {
+
+// While alive, what this thread does is in a range of that name.
+class NvtxRange {
+ public:
+  explicit NvtxRange(const char* name) : pushed_(push(name)) {}
+  ~NvtxRange() {
+    if (pushed_) pop();
+  }
+  NvtxRange(const NvtxRange&) = delete;
+  NvtxRange& operator=(const NvtxRange&) = delete;
+
+ private:
+  static bool push(const char* name);  // false: no tool is attached
+  static void pop();
+  const bool pushed_;
+};
+
+}  // namespace fusec
