@@ -64,6 +64,7 @@ Command run_command(const Front& front);
 Command bench_command(const Front& front);
 Command compile_command();
 Command tune_command();
+Command advise_command();
 Command verify_command();
 Command conformance_command();
 Command reduce_command();

@@ -13,6 +13,7 @@ int fusec_tool_main(int argc, char** argv) {
       inspect_command(front), import_command(),     optimize_command(), partition_command(),   lower_command(),
       select_command(),       emit_command(),       bind_command(),     explain_command(),     graph_command(),
       ops_command(),          accuracy_command(),   cache_command(),    materialize_command(), doctor_command(),
+      advise_command(),
   };
 #if FUSEC_WITH_ONNX
   commands.push_back(conformance_command());

@@ -33,7 +33,7 @@ TEST(Usage, EveryCommandHasHelpWithExamples) {
   const Workplace w;
   for (const char* command :
        {"run", "bench", "compile", "verify", "inspect", "import", "optimize", "partition", "lower", "select", "emit",
-        "bind", "explain", "graph", "ops", "materialize", "cache", "doctor"}) {
+        "bind", "explain", "graph", "ops", "materialize", "cache", "doctor", "advise"}) {
     const Outcome help = w.fusec({command, "--help"});
     EXPECT_EQ(help.code, 0) << command;
     EXPECT_THAT(help.out, HasSubstr(std::string("fusec ") + command));
