@@ -17,6 +17,8 @@
 #              the record GATE, by default the newest one in gate/ of this kind of GPU; GATE=none: only kept. Under 9 minutes
 #   price      what exact numerics cost: PRICE_MODELS in precise and exact, three rounds in turn
 #   tune      *fusec tune of each model at batch 1, then again, which must measure nothing, and fusec bench with its times
+#   advise    *fusec advise of ADVISE_MODELS at batch 1 in f32: layers are measured once, a second run must measure none; then for
+#              batches 1 and 8, and from the exported database without the card
 #   peers      PEER_MODELS in PEER_CONFIGS by fusec and by PyTorch in PEER_MODES, compiled in PEER_JOBS processes
 #   peer_patterns*the patterns by fusec and by PyTorch: eager, compiled, and with max-autotune
 #   profile   *fusec profile of PROFILE_MODELS with CUPTI and, with FUSEC_HIDE_LIBRARIES, without: the timelines, and a line for
@@ -232,6 +234,30 @@ part_tune() {
       run "tune_again.$name.$precision" 60 "$fusec" tune "$@" --time-limit 50
       run "bench_tuned.$name.$precision" 120 "$fusec" bench "$@" --duration "$duration"
     done
+  done
+}
+
+part_advise() {
+  local name models=${ADVISE_MODELS:-mobilenet_v3_large,resnet50,bert_base}
+  for name in ${models//,/ }; do
+    set -- "models/$name.onnx" --random-weights 0 --device cuda:0 --tuning-db "$out/advise.sqlite" --json --duration "$duration"
+    run "advise.$name" "${ADVISE_SECONDS:-280}" "$fusec" advise "$@" --measure --quick
+    run "advise_again.$name" 120 "$fusec" advise "$@" --measure --quick --no-check
+    grep -q '^layers: 0 ways measured' "$out/advise_again.$name.err" || say "advise $name: the second run measured again"
+    run "advise_batches.$name" "${ADVISE_SECONDS:-280}" "$fusec" advise "$@" --measure --quick --no-check --batch 1,8
+    run "advise_elsewhere.$name" 60 "$fusec" advise "models/$name.onnx" --random-weights 0 --json --database "$out/advise.sqlite" \
+      --target "$(sed -n 's/^ *"target": "\(.*\)",$/\1/p' "$out/advise.$name.json" | head -n 1)"
+    python3 - "$out" "$name" <<'PY' || say "advise $name: the parts do not add up"
+import json, sys
+out, name = sys.argv[1:]
+for kind in ("advise", "advise_again", "advise_batches"):
+    for row in json.load(open(f"{out}/{kind}.{name}.json"))["batches"]:
+        total = row["bound_us"] + sum(row["parts"].values())
+        assert abs(total - row["measured_us"]) < 1e-6 * row["measured_us"], (kind, total, row["measured_us"])
+        parts = ", ".join(f"{part} {us:.1f}" for part, us in row["parts"].items())
+        print(f"{kind} {name} {row.get('symbols')}: measured {row['measured_us']:.1f} us, bound {row['bound_us']:.1f}, "
+              f"fusion-aware {row['fusion_bound_us']:.1f}; {parts}")
+PY
   done
 }
 

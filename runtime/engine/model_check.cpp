@@ -220,4 +220,15 @@ Result<ModelCheck> check_in_model(const EngineState& state, const Bindings& bind
   return try_picks(tuning, seconds, {begin, [&] { return runs->time_in_turn(tuning); }}, report);
 }
 
+Result<ModelTimes> time_fastest(const EngineState& state, const Bindings& bindings, std::span<const Tensor> inputs,
+                                Tuning& tuning, const std::set<std::string>& calls) {
+  const Lease team(state.loaded->device == nullptr ? state.threads : 1);
+  FUSEC_ASSIGN(const std::unique_ptr<ModelRuns> runs, ModelRuns::make(state, bindings, inputs));
+  FUSEC_TRY(runs->begin(tuning));
+  tuning.set_trial(calls, calls);
+  Result<ModelTimes> times = runs->time_in_turn(tuning);
+  tuning.set_trial({}, {});
+  return times;
+}
+
 }  // namespace fusec::runtime

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <span>
+#include <string>
 
 #include "fusec/tensor.h"
 #include "runtime/plan/state.h"
@@ -39,5 +41,10 @@ Result<ModelCheck> try_picks(Tuning& tuning, double seconds, const TimeModel& ti
 // try_picks() with runs of the Engine's model. `inputs` have the shapes of `bindings`.
 Result<ModelCheck> check_in_model(const EngineState& state, const Bindings& bindings, std::span<const Tensor> inputs,
                                   Tuning& tuning, double seconds, TuneReport& report);
+
+// Runs with what `tuning` picks, in turn with runs in which these calls take the algorithm that was the fastest alone,
+// whatever rows of whole models say. Stores nothing.
+Result<ModelTimes> time_fastest(const EngineState& state, const Bindings& bindings, std::span<const Tensor> inputs,
+                                Tuning& tuning, const std::set<std::string>& calls);
 
 }  // namespace fusec::runtime

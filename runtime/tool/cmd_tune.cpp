@@ -22,6 +22,7 @@
 #include "runtime/tool/commands.h"
 #include "runtime/tool/common.h"
 #include "runtime/tool/inputs.h"
+#include "runtime/tool/kernel_tuning.h"
 #include "runtime/tool/model_file.h"
 #include "runtime/tool/shard.h"
 #include "runtime/tool/tuning_file.h"
@@ -34,8 +35,7 @@ using runtime::TuneReport;
 using runtime::TuningDatabase;
 using runtime::TuningRow;
 
-constexpr double kCandidateSeconds = 60;  // of compiling a candidate and of running it, each
-constexpr double kBusy = 0.3;             // a spread that only a machine with other work has
+constexpr double kBusy = 0.3;  // a spread that only a machine with other work has
 constexpr std::size_t kOriginWidth = 32, kCallWidth = 64, kChoiceWidth = 44;
 
 struct TuneFlags : ModelFlags {
@@ -52,15 +52,6 @@ struct TunedShapes {
   Symbols symbols;
   TuneReport report, kernels;
   runtime::ModelCheck check;
-};
-
-// What the kernels of a model are tuned with.
-struct KernelTuning {
-  Options options;
-  runtime::Machine machine;
-  ir::Program program;
-  std::unique_ptr<runtime::Tuning> tuning;
-  std::unique_ptr<runtime::CandidateTimer> timer;
 };
 
 std::string format_name(const TuningRow& row) { return row.library + " " + row.algorithm; }
@@ -235,27 +226,6 @@ Result<int64_t> merge_databases(const TuneFlags& flags, const Options& options) 
   return taken;
 }
 
-// This command again, as the process that times candidates for it.
-std::vector<std::string> serving_command(const TuneFlags& flags, const Options& options) {
-  std::vector<std::string> argv = {"/proc/self/exe", "tune",      "--serve-candidates",           "--device",
-                                   options.device,   "--threads", std::to_string(options.threads)};
-  const auto add = [&](const char* flag, const std::string& value) {
-    if (!value.empty()) argv.insert(argv.end(), {flag, value});
-  };
-  add("--codegen", flags.codegen);
-  add("--target", options.target);
-  add("--cache-dir", flags.cache_dir);
-  if (flags.no_cache) argv.emplace_back("--no-cache");
-  return argv;
-}
-
-// A GPU's candidates are timed in another process: one that never ends leaves the device in its hands.
-std::unique_ptr<runtime::CandidateTimer> make_timer(const TuneFlags& flags, const KernelTuning& kernels) {
-  if (flags.isolated || kernels.machine.device.kind == TargetKind::cuda)
-    return runtime::make_child_timer(serving_command(flags, kernels.options), kCandidateSeconds);
-  return runtime::make_candidate_timer(kernels.options, kernels.machine, kernels.tuning->flush_bytes());
-}
-
 Result<bool> serve(const TuneFlags& flags) {
   FUSEC_ASSIGN(const Options options, parse_options(flags));
   FUSEC_ASSIGN(const runtime::Machine machine, runtime::open_machine(options));
@@ -263,21 +233,6 @@ Result<bool> serve(const TuneFlags& flags) {
   const auto timer = runtime::make_candidate_timer(options, machine, tuning.flush_bytes());
   FUSEC_TRY(runtime::serve_candidates(STDIN_FILENO, STDOUT_FILENO, *timer));
   return true;
-}
-
-Result<std::unique_ptr<KernelTuning>> prepare_kernels(const Model& model, const TuneFlags& flags) {
-  auto out = std::make_unique<KernelTuning>();
-  FUSEC_ASSIGN(out->options, parse_options(flags));
-  FUSEC_ASSIGN(out->machine, runtime::open_machine(out->options));
-  FUSEC_ASSIGN(runtime::Stages stages, runtime::run_stages(*model.graph, out->machine.target, out->options,
-                                                           runtime::Stage::select, {}, {}, runtime::Listing::all));
-  out->program = std::move(stages.program);
-  runtime::compile_candidates(out->program, out->options, out->machine.target);
-  out->tuning = std::make_unique<runtime::Tuning>(out->options, out->machine.target, [kernels = out.get()] {
-    return runtime::kernel_scope(kernels->options, kernels->machine);
-  });
-  out->timer = make_timer(flags, *out);
-  return out;
 }
 
 Result<TunedShapes> tune_shapes(const Engine& engine, runtime::Tuning& tuning, KernelTuning& kernels,
@@ -358,7 +313,7 @@ Result<bool> tune(const TuneFlags& flags) {
   FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
   FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
   tell_engine(engine, flags);
-  FUSEC_ASSIGN(const std::unique_ptr<KernelTuning> kernels, prepare_kernels(loaded.model, flags));
+  FUSEC_ASSIGN(const std::unique_ptr<KernelTuning> kernels, prepare_kernels(loaded.model, flags, flags.isolated));
   const runtime::EngineState& state = *engine.state();
   runtime::Tuning tuning(picking, state.target, *state.loaded, state.threads);
   if (shard.count > 1 && !database.empty())  // to be merged, also where this part is empty

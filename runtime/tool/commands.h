@@ -66,6 +66,7 @@ Command bench_command(const Front& front);
 Command profile_command(const Front& front);
 Command compile_command();
 Command tune_command();
+Command advise_command();
 Command verify_command();
 Command conformance_command();
 Command reduce_command();

@@ -28,6 +28,7 @@ std::vector<Command> all_commands() {
       graph_command(),
       report_command(),
       profile_command(front),
+      advise_command(),
       ops_command(),
       accuracy_command(),
       cache_command(),

@@ -31,9 +31,9 @@ void expect_one_line(const Outcome& outcome, int code, const std::string& what) 
 
 TEST(Usage, EveryCommandHasHelpWithExamples) {
   const Workplace w;
-  for (const char* command :
-       {"run", "bench", "compile", "verify", "inspect", "import", "optimize", "partition", "lower", "select", "emit",
-        "bind", "explain", "graph", "profile", "ops", "materialize", "cache", "doctor"}) {
+  for (const char* command : {"run",       "bench",   "compile", "verify", "inspect",     "import",  "optimize",
+                              "partition", "lower",   "select",  "emit",   "bind",        "explain", "graph",
+                              "report",    "profile", "advise",  "ops",    "materialize", "cache",   "doctor"}) {
     const Outcome help = w.fusec({command, "--help"});
     EXPECT_EQ(help.code, 0) << command;
     EXPECT_THAT(help.out, HasSubstr(std::string("fusec ") + command));

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Words for the parts of a gap: which step has most of it, and the flag or the change of the model that wins it.
+
+#include "runtime/tool/insight/advice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace fusec::tool {
+namespace {
+
+struct Remedy {
+  std::string flag;
+  std::string text;
+};
+
+Remedy launch_remedy(const RunSettings& run) {
+  if (run.gpu && !run.cuda_graph) return {"without --no-cuda-graph", "a CUDA graph launches all steps at once"};
+  if (run.gpu) return {"", "time between the steps: fewer steps or a larger batch"};
+  return {"", "time between the steps: fewer steps, fewer --threads or a larger batch"};
+}
+
+Remedy algorithm_remedy(const StepFacts& step, const RunSettings& run) {
+  if (!run.uses_rows) return {"--strategy cached", "the tuning database knows faster ways"};
+  if (step.kind == StepKind::call)
+    return {"",
+            "the call is slower in the model than the fastest one alone: other data is in the caches, or fusec tune "
+            "has refused that one in the whole model"};
+  return {"", "the kernel is slower than what bounds it"};
+}
+
+Remedy fusion_remedy(const RunSettings& run) {
+  if (!run.fuses) return {"without --no-fusion", "its neighbours can be fused"};
+  return {"", "what it exchanges with its neighbours goes through memory; fusec explain names the boundaries"};
+}
+
+Remedy precision_remedy(const RunSettings& run) {
+  if (run.allows_half && !run.half) return {"--precision f16", "half the bytes, and faster products"};
+  if (run.allows_tf32 && !run.tf32) return {"--tf32", "products of f32 rounded to TF32"};
+  return {"", "a narrower type"};
+}
+
+Remedy remedy_of(Part part, const StepFacts* step, const RunSettings& run) {
+  switch (part) {
+    case Part::launch:
+      return launch_remedy(run);
+    case Part::layout:
+      return {"", "it only moves data: a model in the layout and type that its neighbours take needs no such step"};
+    case Part::algorithm:
+      return algorithm_remedy(*step, run);
+    case Part::fusion:
+      return fusion_remedy(run);
+    case Part::precision:
+      return precision_remedy(run);
+    case Part::branches:
+      return {"", "steps that do not wait for each other run one after another"};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Advice> make_advice(const std::vector<StepFacts>& steps, const Gap& gap, const RunSettings& run,
+                                double least_us) {
+  std::vector<Advice> out;
+  for (std::size_t p = 0; p < kParts; ++p) {
+    const auto part = static_cast<Part>(p);
+    Advice advice;
+    advice.part = part, advice.us = gap.parts[p];
+    const bool of_run = part == Part::launch || part == Part::branches;
+    const std::optional<std::size_t> most = of_run ? std::nullopt : largest_step(gap, part);
+    // Steps that are faster than their floor hide others in the sum.
+    const double step_us = most ? gap.steps[*most][p] : 0;
+    if (std::max(advice.us, step_us) < least_us || (!of_run && !most)) continue;
+    const StepFacts* const step = most ? &steps[*most] : nullptr;
+    const Remedy remedy = remedy_of(part, step, run);
+    advice.flag = remedy.flag;
+    if (step != nullptr) {
+      advice.step = step->origin, advice.layer = step->layer, advice.step_us = step_us;
+      advice.of_call = step->kind == StepKind::call;
+      advice.text =
+          fmt::format("{} of {}: {:.1f} us of {:.1f} us; {}", to_string(part),
+                      step->origin.empty() ? step->implementation : step->origin, step_us, advice.us, remedy.text);
+    } else {
+      advice.text = fmt::format("{}: {:.1f} us; {}", to_string(part), advice.us, remedy.text);
+    }
+    if (!remedy.flag.empty()) advice.text += " (" + remedy.flag + ")";
+    out.push_back(std::move(advice));
+  }
+  std::stable_sort(out.begin(), out.end(), [](const Advice& a, const Advice& b) { return a.us > b.us; });
+  return out;
+}
+
+}  // namespace fusec::tool

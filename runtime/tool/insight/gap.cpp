@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Splits the gap of a run. A step's time is used up part by part, so that no microsecond is promised twice.
+
+#include "runtime/tool/insight/gap.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace fusec::tool {
+namespace {
+
+double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+
+std::vector<double> model_floors(const std::vector<StepFacts>& steps) {
+  std::vector<double> us;
+  for (const StepFacts& step : steps) us.push_back(step.floor_us);
+  return us;
+}
+
+double& at(Parts& parts, Part part) { return parts[static_cast<std::size_t>(part)]; }
+
+// Takes the parts of one step from its time; the answer is what is left of it.
+double take_parts(const StepFacts& step, double floor_us, Parts& parts) {
+  double left = step.us.value_or(0);
+  const auto take = [&](Part part, double us) {
+    at(parts, part) = us;
+    left -= us;
+  };
+  if (step.kind == StepKind::move) {
+    take(Part::layout, left);
+    return left;
+  }
+  take(Part::algorithm, left - floor_us);
+  take(Part::fusion, std::clamp(step.edge_us, 0.0, std::max(left, 0.0)));
+  if (step.floor_us > 0) take(Part::precision, left * std::clamp(1 - step.best_type_us / step.floor_us, 0.0, 1.0));
+  return left;
+}
+
+}  // namespace
+
+const char* to_string(Part part) {
+  constexpr std::array<const char*, kParts> kNames = {"launch", "layout",    "algorithm",
+                                                      "fusion", "precision", "branches"};
+  return kNames[static_cast<std::size_t>(part)];
+}
+
+std::vector<std::size_t> missing_layers(const std::vector<StepFacts>& steps) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const bool is_new =
+        std::none_of(out.begin(), out.end(), [&](std::size_t known) { return steps[known].layer == steps[i].layer; });
+    if (steps[i].lacks_row && is_new) out.push_back(i);
+  }
+  return out;
+}
+
+double critical_path(const std::vector<StepFacts>& steps, const std::vector<double>& us) {
+  std::vector<double> done(steps.size());
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    for (const std::size_t before : steps[i].after) done[i] = std::max(done[i], done[before]);
+    done[i] += us[i];
+  }
+  return done.empty() ? 0 : *std::max_element(done.begin(), done.end());
+}
+
+std::vector<double> library_floors(const std::vector<StepFacts>& steps) {
+  std::vector<double> us;
+  for (const StepFacts& step : steps) {
+    const double measured = step.layer_us ? *step.layer_us : step.us.value_or(step.floor_us);
+    us.push_back(step.kind == StepKind::move ? 0 : measured);
+  }
+  return us;
+}
+
+Bound library_bound(const std::vector<StepFacts>& steps) {
+  const std::vector<double> us = library_floors(steps);
+  return {sum(us), critical_path(steps, us)};
+}
+
+Bound fusion_bound(const std::vector<StepFacts>& steps) {
+  const std::vector<double> us = model_floors(steps);
+  return {sum(us), critical_path(steps, us)};
+}
+
+Gap split_gap(double measured_us, const std::vector<StepFacts>& steps) {
+  Gap gap;
+  gap.measured_us = measured_us;
+  gap.bound_us = library_bound(steps).critical_us;
+  gap.below_library = measured_us < gap.bound_us;
+  if (gap.below_library) gap.bound_us = fusion_bound(steps).critical_us;
+  std::vector<double> floors = library_floors(steps), left;
+  double in_place = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    in_place += steps[i].us.value_or(0);
+    // Under the library bound a generated kernel is held against the model, as the bound does.
+    const bool by_model = gap.below_library && steps[i].kind == StepKind::kernel;
+    left.push_back(take_parts(steps[i], by_model ? steps[i].floor_us : floors[i], gap.steps.emplace_back()));
+    for (std::size_t p = 0; p < kParts; ++p) gap.parts[p] += gap.steps.back()[p];
+  }
+  at(gap.parts, Part::launch) = measured_us - in_place;
+  gap.left_us = critical_path(steps, left);
+  at(gap.parts, Part::branches) = sum(left) - gap.left_us;
+  gap.other = gap.gap_us() - std::accumulate(gap.parts.begin(), gap.parts.end(), 0.0);
+  return gap;
+}
+
+std::optional<std::size_t> largest_step(const Gap& gap, Part part) {
+  const auto p = static_cast<std::size_t>(part);
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < gap.steps.size(); ++i)
+    if (gap.steps[i][p] > (best ? gap.steps[*best][p] : 0)) best = i;
+  return best;
+}
+
+}  // namespace fusec::tool
