@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 
+#include "fusec/session.h"
 #include "ir/cost/cost.h"
 #include "ir/text/lexer.h"
 #include "runtime/plan/resolve.h"

@@ -29,6 +29,9 @@ constexpr OlderVariable kOlder[] = {
     {"FUSEC_JOBS", false},          {"FUSEC_BLESS", false},           {"FUSEC_BUILD", false},
     {"FUSEC_CUDA_EMULATION", false}};
 
+// To trust a package is said of that package, each time: what sets it for all would undo the check.
+constexpr const char* kSaidEachTime = "--trust";
+
 const OlderVariable* find_older(const std::string& name) {
   const auto found =
       std::find_if(std::begin(kOlder), std::end(kOlder), [&](const OlderVariable& v) { return name == v.name; });
@@ -75,6 +78,7 @@ Settings::Settings(const char* const* environment, std::vector<ConfigValue> conf
     : variables_(read_variables(environment)), config_(std::move(config)), path_(std::move(path)) {}
 
 std::optional<Setting> Settings::find(const std::string& command, const std::string& flag) const {
+  if (flag == kSaidEachTime) return std::nullopt;
   const std::string variable = variable_of(flag);
   const OlderVariable* const older = find_older(variable);
   const auto set = variables_.find(variable);
@@ -96,7 +100,8 @@ Status check_config(const std::string& path, const std::vector<ConfigValue>& con
       return Status(StatusCode::invalid_argument,
                     fmt::format("--config '{}': [{}] is no command; see fusec --help", path, value.section));
     }
-    if (value.key == "config" || value.key == "print-config" || !flags.contains("--" + value.key)) {
+    if (value.key == "config" || value.key == "print-config" || "--" + value.key == kSaidEachTime ||
+        !flags.contains("--" + value.key)) {
       return Status(StatusCode::invalid_argument,
                     fmt::format("--config '{}': '{}' is no flag that a file can set", path, value.key));
     }
@@ -107,11 +112,17 @@ Status check_config(const std::string& path, const std::vector<ConfigValue>& con
 std::vector<std::string> misspelled_variables(const char* const* environment, const std::set<std::string>& flags,
                                               bool complete) {
   std::set<std::string> known;
-  for (const std::string& flag : flags) known.insert(variable_of(flag));
+  for (const std::string& flag : flags)
+    if (flag != kSaidEachTime) known.insert(variable_of(flag));
   for (const OlderVariable& older : kOlder) known.insert(older.name);
   std::vector<std::string> warnings;
   for (const auto& [name, value] : read_variables(environment)) {
     if (known.contains(name)) continue;
+    if (name == variable_of(kSaidEachTime)) {
+      warnings.push_back(
+          fmt::format("the environment variable {} means nothing: give {} with the command", name, kSaidEachTime));
+      continue;
+    }
     const std::size_t most = complete && name.size() > kPrefix.size() + 5 ? 2 : 1;
     for (const std::string& other : known) {
       if (edit_distance(name, other) > most) continue;

@@ -89,6 +89,13 @@ TEST_F(Settings, MisspelledVariablesAreWarnedOf) {
   EXPECT_EQ(run({}, "FUSEC_JOBS=2").err, "") << "of ./dev";
 }
 
+TEST_F(Settings, TrustIsSaidEachTime) {
+  EXPECT_THAT(run({}, "FUSEC_TRUST=1").err, HasSubstr("FUSEC_TRUST means nothing: give --trust with the command"));
+  const Outcome file = run({"--config", w.file("t.toml", "trust = true\n")});
+  EXPECT_EQ(file.code, 2);
+  EXPECT_THAT(file.err, HasSubstr("'trust' is no flag that a file can set"));
+}
+
 TEST_F(Settings, OlderVariablesKeepTheirMeaning) {
   const std::string file = w.file("f.toml", "cache-dir = \"" + w.path("other") + "\"\n");
   EXPECT_EQ(run({"--config", file}).code, 0);

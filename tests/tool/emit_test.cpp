@@ -19,7 +19,7 @@ using testing::SizeIs;
 using testing::StartsWith;
 using testing_support::Environment;
 
-constexpr const char* kSoftmax =
+constexpr const char* kEmitted =
     "graph @main(%x: f32[64, 512]) {\n"
     "  %0 = reduce_max %x {axes = [1]}: f32[64]\n"
     "  %1 = reshape %0 {shape = [64, 1]}: f32[64, 1]\n"
@@ -56,7 +56,7 @@ class Emit : public testing::Test {
     EXPECT_THAT(outcome.err, HasSubstr(why));
     EXPECT_EQ(outcome.out, "");
   }
-  Outcome emit(const std::vector<std::string>& more, const char* graph = kSoftmax) const {
+  Outcome emit(const std::vector<std::string>& more, const char* graph = kEmitted) const {
     std::vector<std::string> line = {"emit", w.file("model.fir", graph)};
     line.insert(line.end(), more.begin(), more.end());
     return w.fusec(line);

@@ -66,7 +66,8 @@ double critical_path(const std::vector<StepFacts>& steps, const std::vector<doub
 std::vector<double> library_floors(const std::vector<StepFacts>& steps) {
   std::vector<double> us;
   for (const StepFacts& step : steps) {
-    const double measured = step.layer_us ? *step.layer_us : step.us.value_or(step.floor_us);
+    double measured = step.us.value_or(step.layer_us.value_or(step.floor_us));
+    if (step.layer_us) measured = std::min(measured, *step.layer_us);
     us.push_back(step.kind == StepKind::move ? 0 : measured);
   }
   return us;
@@ -92,9 +93,9 @@ Gap split_gap(double measured_us, const std::vector<StepFacts>& steps) {
   double in_place = 0;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     in_place += steps[i].us.value_or(0);
-    // Under the library bound a generated kernel is held against the model, as the bound does.
-    const bool by_model = gap.below_library && steps[i].kind == StepKind::kernel;
-    left.push_back(take_parts(steps[i], by_model ? steps[i].floor_us : floors[i], gap.steps.emplace_back()));
+    // Under the library bound every step is held against the model, as the bound is.
+    const double floor_us = gap.below_library ? steps[i].floor_us : floors[i];
+    left.push_back(take_parts(steps[i], floor_us, gap.steps.emplace_back()));
     for (std::size_t p = 0; p < kParts; ++p) gap.parts[p] += gap.steps.back()[p];
   }
   at(gap.parts, Part::launch) = measured_us - in_place;

@@ -42,8 +42,9 @@ double critical_path(const std::vector<StepFacts>& steps, const std::vector<doub
 struct Bound {
   double serial_us = 0, critical_us = 0;
 };
-// Each step as fast as it was ever measured: its fastest row; without one, its time in place; without that, its floor.
-// What only moves data counts as 0, because a graph without it computes the same.
+// Each step as fast as it was ever measured: the less of its fastest row and its time in place; without both, its
+// floor. A step may be faster in place: it finds its operands in caches that the measurement of a row has emptied. What
+// only moves data counts as 0, because a graph without it computes the same.
 std::vector<double> library_floors(const std::vector<StepFacts>& steps);
 Bound library_bound(const std::vector<StepFacts>& steps);
 // Each step by its bytes and operations alone.
