@@ -23,7 +23,8 @@ struct Callbacks {
 
 }  // namespace
 
-extern "C" int InitializeInjectionNvtx2(const void* (*get_export_table)(uint32_t)) {
+extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
+    const void* (*get_export_table)(uint32_t)) {
   const char* const path = std::getenv("FAKE_NVTX_LOG");
   const auto* const callbacks = static_cast<const Callbacks*>(get_export_table(1));
   if (path == nullptr || callbacks == nullptr || callbacks->size < sizeof(Callbacks)) return 0;
