@@ -17,6 +17,7 @@
 #include "runtime/tool/kernel_tuning.h"
 #include "runtime/tool/model_file.h"
 #include "runtime/tool/step_facts.h"
+#include "runtime/tool/steps.h"
 
 namespace fusec::tool {
 namespace {
@@ -140,13 +141,8 @@ Result<Measured> measure_run(const Engine& engine, const Shapes& shapes, const B
   Measured out;
   out.run_us = median(us);
   if (!steps) return out;
-  std::vector<std::vector<double>> samples;
-  for (int i = 0; i < kProfiles; ++i) {
-    FUSEC_ASSIGN(const PlanStats stats, session.profile(inputs));
-    samples.resize(stats.steps.size());
-    for (std::size_t s = 0; s < samples.size(); ++s) samples[s].push_back(stats.steps[s].us);
-  }
-  for (const std::vector<double>& one : samples) out.step_us.push_back(median(one));
+  FUSEC_ASSIGN(const PlanStats stats, time_launches(session, inputs, kProfiles));
+  for (const LaunchInfo& step : stats.steps) out.step_us.push_back(step.us);
   return out;
 }
 

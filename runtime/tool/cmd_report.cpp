@@ -16,11 +16,12 @@
 #include "runtime/tool/model_file.h"
 #include "runtime/tool/report/page.h"
 #include "runtime/tool/report_data.h"
+#include "runtime/tool/steps.h"
 
 namespace fusec::tool {
 namespace {
 
-constexpr int kProfiles = 5;  // runs whose launches are timed; each launch counts with its median
+constexpr int64_t kProfiles = 9;  // runs whose launches are timed
 
 struct ReportFlags : ModelFlags {
   std::string out = "report.html", times, compare;
@@ -45,11 +46,6 @@ Status write_file(const std::string& file, const std::string& text) {
   return out ? Status() : Status(StatusCode::invalid_argument, fmt::format("-o {}: it cannot be written", file));
 }
 
-double middle(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 Result<MeasuredTimes> measure(const FrontEnd& f, const ReportFlags& flags, const Request& request,
                               const Symbols& symbols) {
   FUSEC_ASSIGN(const Engine engine, compile_model(f.model, f.options));
@@ -72,17 +68,11 @@ Result<MeasuredTimes> measure(const FrontEnd& f, const ReportFlags& flags, const
   MeasuredTimes times;
   times.run_us = median(us);
   times.source = fmt::format("{}, {} runs", runs_on(engine), us.size());
-  std::vector<std::vector<double>> each;
-  for (int i = 0; i < kProfiles; ++i) {
-    FUSEC_ASSIGN(const PlanStats plan, session.profile(inputs));
-    each.resize(plan.steps.size());
-    times.implementations.resize(plan.steps.size());
-    for (std::size_t s = 0; s < plan.steps.size(); ++s) {
-      each[s].push_back(plan.steps[s].us);
-      times.implementations[s] = plan.steps[s].implementation;
-    }
+  FUSEC_ASSIGN(const PlanStats plan, time_launches(session, inputs, kProfiles));
+  for (const LaunchInfo& step : plan.steps) {
+    times.step_us.push_back(step.us);
+    times.implementations.push_back(step.implementation);
   }
-  for (std::vector<double>& step : each) times.step_us.push_back(middle(std::move(step)));
   return times;
 }
 

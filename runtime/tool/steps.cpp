@@ -209,4 +209,15 @@ std::string ops_table(const PlanStats& plan, const StepView& view) {
   return table.str();
 }
 
+Result<PlanStats> time_launches(Session& session, std::span<const Tensor> inputs, int64_t runs) {
+  FUSEC_ASSIGN(PlanStats plan, session.profile(inputs));
+  ProfileOptions options;
+  options.runs = runs, options.counters = false;
+  FUSEC_ASSIGN(const Profile profile, session.profile(inputs, options));
+  std::size_t next = 0;
+  for (LaunchInfo& step : plan.steps)
+    if (!step.once && next < profile.launches.size()) step.us = profile.launches[next++].info.us;
+  return plan;
+}
+
 }  // namespace fusec::tool

@@ -2,10 +2,12 @@
 // The launches of a plan as a table and as JSON: all of them, the slowest ones, or sums over those of one op.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "fusec/engine.h"
+#include "fusec/session.h"
 #include "runtime/plan/plan.h"
 #include "runtime/tool/io/output.h"
 
@@ -31,5 +33,9 @@ Json ops_json(const PlanStats& plan, const StepView& view);
 // timed: with microseconds and GB/s, from Session::profile.
 std::string steps_table(const PlanStats& plan, bool timed, const StepView& view = {});
 std::string ops_table(const PlanStats& plan, const StepView& view);
+
+// The launches of a plan with the time that each adds to a run, by the profiler: on a GPU inside the captured graph
+// where CUPTI is found, else between events.
+Result<PlanStats> time_launches(Session& session, std::span<const Tensor> inputs, int64_t runs);
 
 }  // namespace fusec::tool
