@@ -302,7 +302,7 @@
       ["library calls", sum(library, s => s.us), "var(--library)"]];
     if (data.advice) for (const [name, value] of Object.entries(data.advice.parts || {})) parts.push(["advice: " + name, value, "var(--once)"]);
     const total = parts.reduce((t, p) => t + p[1], 0);
-    parts.push([total > data.measured_us ? "overlap of steps in the run" : "gaps and the host", data.measured_us - total, "var(--once)"]);
+    parts.push([total > data.measured_us ? "less: steps take longer when timed one by one" : "gaps and the host", data.measured_us - total, "var(--once)"]);
     const width = 900, line = 34, most = Math.max(total, data.measured_us);
     const drawing = svg("svg", { width, height: line * (parts.length + 1) + 10, role: "img", "aria-label": "Parts of the measured time" });
     let at = 0;
@@ -311,7 +311,7 @@
       svg("text", { x: 250, y: i * line + 21, "text-anchor": "end" }, name), svg("text", { x: 790, y: i * line + 21 }, us(value)));
     parts.forEach(([name, value, colour], i) => { bar(name, at, value, colour, i); at += value; });
     bar("measured run", 0, data.measured_us, "var(--text)", parts.length);
-    view.replaceChildren(html("p", { class: "faint" }, `Times: ${data.times}. Each step is timed with events or clocks around it, which takes time of its own.`), drawing,
+    view.replaceChildren(html("p", { class: "faint" }, `Times: ${data.times}. Steps that are timed one by one, by events or clocks between them, take longer than in the run.`), drawing,
       html("h2", {}, "What takes longest above its bound"), html("table", {}, html("tbody", {}, generated.filter(s => s.us > s.bound_us).sort((p, q) => (q.us - q.bound_us) - (p.us - p.bound_us)).slice(0, 15).map(s =>
         html("tr", { onclick: () => choose(s.step) }, html("td", {}, `${s.step}`), html("td", {}, label(s)), html("td", { class: "number" }, us(s.us)), html("td", { class: "number" }, "bound " + us(s.bound_us)))))));
   };
