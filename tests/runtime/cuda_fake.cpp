@@ -561,9 +561,7 @@ void FakeDriver::fail(int at, CUresult with) {
 int FakeDriver::count(const std::string& call) const {
   return static_cast<int>(std::count(log.begin(), log.end(), call));
 }
-
 CUcontext FakeDriver::current() { return contexts.empty() ? nullptr : contexts.back(); }
-
 void FakeDriver::set_current(CUcontext context) {
   contexts.clear();
   if (context != nullptr) contexts.push_back(context);
@@ -594,8 +592,7 @@ Result<Engine> gpu_engine(const ProgramBuilder& builder, FakeDriver& fake, const
   state->device = {TargetKind::cuda, 0};
   state->target = named_target("sm_90").value();
   state->options = options;
-  for (const TensorInfo& info : builder.inputs()) state->inputs.push_back(info);
-  for (const TensorInfo& info : builder.outputs()) state->outputs.push_back(info);
+  state->inputs = builder.inputs(), state->outputs = builder.outputs();
   return Engine(std::move(state));
 }
 
