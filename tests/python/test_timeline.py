@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the timelines of `fusec profile` with Perfetto's own messages."""
+import importlib.util
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ PROGRAM = Path(os.environ.get("FUSEC_LIBRARY", "")).resolve().parent / "bin" / "
 
 
 @unittest.skipUnless(PROGRAM.exists(), "the fusec command is not beside the library")
+@unittest.skipUnless(importlib.util.find_spec("perfetto"), "the package perfetto is not installed; ./dev python-test installs it")
 class Timelines(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
