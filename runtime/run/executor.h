@@ -2,6 +2,7 @@
 // Runs a Plan: the launches in order, each phase split over threads.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -32,6 +33,10 @@ class Frame {
   // The first run also computes the kept values; after it, none allocates. step_us, if not null: gets the microseconds
   // of each launch, 0 for those that run once.
   Status run(std::span<const void* const> inputs, std::span<void* const> outputs, double* step_us = nullptr);
+  // The same for debugging: launch by launch, those that run once too, without groups. `after` gets the index of each
+  // launch that is over and the addresses of its arguments; its error ends the run.
+  Status run_stepwise(std::span<const void* const> inputs, std::span<void* const> outputs,
+                      const std::function<Status(std::size_t, void* const*)>& after);
   // The kept values of a Frame that runs no more, whose Plan has them at the same places.
   void take_kept(Frame& from);
   // One task of a phase of a generated launch, on this thread and on the tensors of the last run.
@@ -49,6 +54,7 @@ class Frame {
   void run_kernel(const Launch& launch, const codegen::HostArgs& args) const;
   void run_group(std::size_t first) const;
   Status run_launch(std::size_t index);
+  void copy_outputs(std::span<const void* const> inputs, std::span<void* const> outputs) const;
 
   std::shared_ptr<const Plan> plan_;
   std::byte* arena_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +21,9 @@ class PlanState {
   virtual ~PlanState() = default;
 };
 
+// Called with the index of a launch that is over, and the addresses of its arguments on the device.
+using AfterLaunch = std::function<Status(std::size_t launch, void* const* args)>;
+
 // Inputs are checked by the Session: their number, dtypes, shapes, and that there is memory. Outputs have the right
 // number; those that are empty Tensors are made.
 class Runner {
@@ -35,6 +39,9 @@ class Runner {
   virtual Result<bool> replace(std::unique_ptr<PlanState>& state, const PlanPtr& plan) = 0;
   // step_us, if not null: gets the microseconds of each launch.
   virtual Status run(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us) = 0;
+  // A run for debugging: all launches, those that run once too, one after another; `after` is called when one is over.
+  virtual Status run_stepwise(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                              const AfterLaunch& after) = 0;
   // On the caller's stream, without waiting.
   virtual Status run_async(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs,
                            void* stream) = 0;
@@ -69,6 +76,9 @@ class Runner {
   StagingLog log_;
 };
 
+struct EngineState;
+// For the device of the Engine.
+Result<std::unique_ptr<Runner>> make_runner(const EngineState& state);
 std::unique_ptr<Runner> make_host_runner(const ir::Program& program, std::shared_ptr<const HostAllocator> allocator);
 
 // The launches of a plan as one call, so that they are timed as calls are: arguments are the program's inputs, then its

@@ -15,6 +15,7 @@
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/model_file.h"
 #include "runtime/tool/reference.h"
+#include "runtime/tool/specials.h"
 
 namespace fusec::tool {
 namespace {
@@ -24,7 +25,7 @@ struct VerifyFlags : ModelFlags {
   std::optional<double> tolerance;
   int64_t samples = 0;
   std::optional<uint64_t> repeat;
-  bool wide = false;
+  bool wide = false, specials = false;
   bool from_files() const { return reference != "evaluator" && reference != "cpu"; }
 };
 
@@ -74,6 +75,7 @@ class Reference {
   bool has_rounding(const VerifyFlags& flags) const {
     return !cpu_ && !flags.from_files() && !flags.wide && has_16_bit_floats(model_);
   }
+  const Model& model() const { return model_; }  // in the precision of the options
   Result<Expected> outputs(const std::vector<Tensor>& inputs, const VerifyFlags& flags) {
     if (!cpu_ && !flags.from_files() && !flags.wide) return compute_expected(model_, inputs);
     Expected expected;
@@ -233,6 +235,8 @@ Result<bool> verify(const VerifyFlags& flags) {
     return Status(StatusCode::invalid_argument,
                   "--reference cpu compares another device with the CPU; on the CPU use evaluator or a folder");
   }
+  if (flags.specials && flags.reference != "evaluator")
+    return Status(StatusCode::invalid_argument, "--specials compares with the evaluator, not with --reference");
   if (flags.samples < 0) return Status(StatusCode::invalid_argument, "--samples wants a count of at least 1");
   FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
   FUSEC_ASSIGN(Request request, parse_request(loaded.model, flags));
@@ -255,10 +259,19 @@ Result<bool> verify(const VerifyFlags& flags) {
     FUSEC_ASSIGN(const std::string symbol, batch_symbol(loaded.model));
     FUSEC_TRY(compare_batches(loaded.model, rows.back(), rows.front(), symbol));
   }
+  std::vector<SpecialRow> specials;
+  if (flags.specials) {
+    FUSEC_ASSIGN(specials, verify_specials(reference.model(), session, options, rows.front().inputs));
+    ok = ok && all_promises_hold(specials);
+  }
   if (flags.json) {
-    print(json_of_rows(rows, options, flags));
+    Json json = json_of_rows(rows, options, flags);
+    json["ok"] = ok;
+    if (flags.specials) json["specials"] = specials_json(specials);
+    print(json);
   } else {
     print_rows(rows, options, flags);
+    if (flags.specials) print_text(specials_table(specials));
   }
   return ok;
 }
@@ -295,6 +308,9 @@ Command verify_command() {
         f.option(
             "--repeat", flags->repeat,
             "run each sample so many times more, each of which must have the same bits (default: 3 on a GPU, else 0)");
+        f.flag("--specials", flags->specials,
+               "on edge inputs too: zeros, -0, the smallest, subnormal and largest numbers, NaN or infinity in one "
+               "place; fails only where the numerics mode promises the result");
         f.flag("--wide", flags->wide, "the evaluator keeps floats in f64 between ops");
       },
       [flags] { return verify(*flags); }};

@@ -9,10 +9,11 @@ int fusec_tool_main(int argc, char** argv) {
   using namespace fusec::tool;
   const Front front = compiler_front();
   std::vector<Command> commands = {
-      run_command(front),     bench_command(front), tune_command(),     compile_command(),     verify_command(),
-      inspect_command(front), import_command(),     optimize_command(), partition_command(),   lower_command(),
-      select_command(),       emit_command(),       bind_command(),     explain_command(),     graph_command(),
-      ops_command(),          accuracy_command(),   cache_command(),    materialize_command(), doctor_command(),
+      run_command(front), bench_command(front),   tune_command(),     compile_command(),  verify_command(),
+      compare_command(),  inspect_command(front), import_command(),   optimize_command(), partition_command(),
+      lower_command(),    select_command(),       emit_command(),     bind_command(),     explain_command(),
+      graph_command(),    ops_command(),          accuracy_command(), cache_command(),    materialize_command(),
+      doctor_command(),
   };
 #if FUSEC_WITH_ONNX
   commands.push_back(conformance_command());
