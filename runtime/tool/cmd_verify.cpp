@@ -14,6 +14,7 @@
 #include "runtime/tool/common.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/model_file.h"
+#include "runtime/tool/precision_report.h"
 #include "runtime/tool/reference.h"
 #include "runtime/tool/specials.h"
 
@@ -25,7 +26,7 @@ struct VerifyFlags : ModelFlags {
   std::optional<double> tolerance;
   int64_t samples = 0;
   std::optional<uint64_t> repeat;
-  bool wide = false, specials = false;
+  bool wide = false, specials = false, precision_report = false;
   bool from_files() const { return reference != "evaluator" && reference != "cpu"; }
 };
 
@@ -229,8 +230,26 @@ void print_rows(const std::vector<Row>& rows, const Options& options, const Veri
                          flags.reference, shared_with_reference(flags), tolerance_text(flags)));
 }
 
+Result<bool> report_precision(const VerifyFlags& flags, const Options& options) {
+  if (!options.precision)
+    return Status(StatusCode::invalid_argument, "--precision-report is about --precision f16 or bf16: give one");
+  FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
+  FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
+  FUSEC_ASSIGN(const Symbols symbols, solve_symbols(loaded.model, request));
+  FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(loaded.model, request, symbols));
+  FUSEC_ASSIGN(const PrecisionReport report,
+               make_precision_report(loaded.model, options, inputs, *choose_tolerance(flags)));
+  if (flags.json) {
+    print(precision_json(report));
+  } else {
+    print_text(precision_text(report));
+  }
+  return report.ok;
+}
+
 Result<bool> verify(const VerifyFlags& flags) {
   FUSEC_ASSIGN(const Options options, parse_options(flags));
+  if (flags.precision_report) return report_precision(flags, options);
   if (flags.reference == "cpu" && options.device == "cpu") {
     return Status(StatusCode::invalid_argument,
                   "--reference cpu compares another device with the CPU; on the CPU use evaluator or a folder");
@@ -311,6 +330,9 @@ Command verify_command() {
         f.flag("--specials", flags->specials,
                "on edge inputs too: zeros, -0, the smallest, subnormal and largest numbers, NaN or infinity in one "
                "place; fails only where the numerics mode promises the result");
+        f.flag("--precision-report", flags->precision_report,
+               "in place of the check: with --precision f16 or bf16, how much each region adds to the error, and the "
+               "--keep-f32 patterns with which the outputs meet the tolerance, with the times of both");
         f.flag("--wide", flags->wide, "the evaluator keeps floats in f64 between ops");
       },
       [flags] { return verify(*flags); }};
