@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "ir/support/hash.h"
 #include "tests/tool/command.h"
 
 namespace fusec::tool_test {
@@ -150,6 +151,58 @@ TEST(Compare, NamesTheFirstValueThatDiffers) {
   const Outcome text = w.fusec(cpu({"compare", model, "--no-fusion", "--against", w.path("v")}));
   EXPECT_THAT(text.out, HasSubstr("first value over tolerance"));
   EXPECT_THAT(text.out, HasSubstr("/fc1/Exp"));
+}
+
+std::string only_entry(const std::string& cache) {
+  std::string found;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(cache))
+    if (entry.path().extension() == ".fsk") found = entry.path().string();
+  return found;
+}
+
+// The entry of one kernel with the machine code of another: runtime/cache/artifact.h has the format.
+std::string with_code_of(const std::string& entry, const std::string& other) {
+  constexpr std::size_t kHeader = 24;  // its last 8 bytes are the length of all
+  const auto after_key = [](const std::string& bytes) {
+    uint64_t length = 0;
+    std::memcpy(&length, bytes.data() + kHeader, sizeof length);
+    return kHeader + sizeof length + length;
+  };
+  const std::size_t begin = after_key(other);
+  std::string bytes =
+      entry.substr(0, after_key(entry)) + other.substr(begin, other.size() - begin - sizeof(ir::Sha256Digest));
+  const uint64_t length = bytes.size() + sizeof(ir::Sha256Digest);
+  std::memcpy(bytes.data() + kHeader - sizeof length, &length, sizeof length);
+  const ir::Sha256Digest digest = ir::sha256(bytes);
+  return bytes.append(reinterpret_cast<const char*>(digest.data()), digest.size());
+}
+
+// A kernel that computes tanh where the model says exp. Nothing but its values tells.
+TEST(Compare, NamesTheRegionOfAWrongKernel) {
+  const Workplace w;
+  const auto unary = [&](const std::string& op) {
+    return w.file(op + ".fir",
+                  "graph @main(%x: f32[N, 3]) {\n  %0 = " + op + " %x: f32[N, 3]  // /fc1\n  return %0 as \"y\"\n}\n");
+  };
+  for (const char* op : {"exp", "tanh"})
+    ASSERT_EQ(w.fusec(cpu({"run", unary(op), "--no-fusion", "--cache-dir", w.path(op)})).code, 0);
+  const std::string model = w.file("chain.fir", kValuesChain);
+  const auto compare = [&] {
+    return w.fusec(
+        cpu({"compare", model, "--no-fusion", "--cache-dir", w.path("exp"), "--against", "evaluator", "--json"}));
+  };
+  const std::string at = only_entry(w.path("exp"));
+  const std::string wrong_code = with_code_of(read_text(at), read_text(only_entry(w.path("tanh"))));
+  EXPECT_EQ(compare().code, 0);
+  std::ofstream(at, std::ios::binary) << wrong_code;
+  const Outcome wrong = compare();
+  ASSERT_EQ(wrong.code, 1) << wrong.err << wrong.out;
+  const json bad = wrong.json()["first_bad"];
+  EXPECT_EQ(bad["origin"], "/fc1/Exp");
+  EXPECT_EQ(bad["op"], "exp");
+  EXPECT_EQ(bad["inputs"]["good"].size(), 1U);
+  EXPECT_TRUE(bad["inputs"]["bad"].empty());
+  EXPECT_EQ(entry_of(wrong.json()["values"], "/fc1/MatMul")["ok"], true);
 }
 
 // A relu is exact, sums in f32 are not: a tolerance below their rounding makes the product the first bad
