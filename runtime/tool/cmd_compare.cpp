@@ -17,8 +17,7 @@
 namespace fusec::tool {
 namespace {
 
-struct CompareFlags : ModelFlags {
-  std::string against = "evaluator";
+struct CompareFlags : AgainstFlags {
   std::optional<double> tolerance;
   bool check = false, denormals = false;
 };
@@ -201,7 +200,7 @@ Result<bool> compare_values(const CompareFlags& flags) {
   FUSEC_ASSIGN(const ValueRun run, ValueRun::make(loaded.model, options));
   tell_engine(run.engine(), flags);
   FUSEC_ASSIGN(const std::unique_ptr<ValueReference> reference,
-               make_value_reference(flags.against, loaded.model, options, run, inputs));
+               make_value_reference(flags, loaded.model, options, run, inputs));
   std::optional<SpecialsCheck> check;
   if (flags.check) check.emplace(loaded.model, run, inputs, flags.denormals);
   FUSEC_ASSIGN(const Comparison c, compare_run(run, *reference, inputs, flags, check ? &*check : nullptr));
@@ -244,13 +243,19 @@ Command compare_command() {
       "  fusec compare model.onnx --random-weights 1               against the evaluator, value by value\n"
       "  fusec compare model.onnx --against unfused                against one kernel per op\n"
       "  fusec compare model.onnx --device cuda:0 --against cpu\n"
+      "  fusec compare model.onnx --against onnxruntime            by the Python package; --python names who has it\n"
       "  fusec compare model.onnx --against there/                 what fusec run --dump-values there/ has written\n"
       "  fusec compare model.onnx --check-values --json",
       [flags](Flags& f) {
         declare_model(f, *flags);
-        f.option("--against", flags->against,
-                 "evaluator (default: on the optimized graph, and for the outputs on the graph as imported), unfused "
-                 "(the same with --no-fusion), cpu (for another device), or a folder of fusec run --dump-values");
+        f.option(
+            "--against", flags->against,
+            "evaluator (default: on the optimized graph, and for the outputs on the graph as imported), unfused "
+            "(the same with --no-fusion), onnxruntime (of its values those that passes leave as they are), cpu (for "
+            "another device), or a folder of fusec run --dump-values");
+        f.option(
+            "--python", flags->python,
+            "of --against onnxruntime: an interpreter that has the packages numpy and onnxruntime (default python3)");
         f.option("--tolerance", flags->tolerance, "largest rel_l2 of float values, whatever their type");
         f.flag("--check-values", flags->check, "looks for NaN and infinities too, as fusec run does");
         f.flag("--denormals", flags->denormals, "of --check-values: subnormal numbers too");

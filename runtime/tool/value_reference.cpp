@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The references of `fusec compare`: the evaluator on the optimized graph, another compiled run, or files.
+// The references of `fusec compare`: the evaluator on the optimized graph, ONNX Runtime, another compiled run, or
+// files.
 
 #include "runtime/tool/value_reference.h"
 
@@ -9,10 +10,12 @@
 #include <cmath>
 #include <set>
 
+#include "fusec/device.h"
 #include "ir/eval/graph.h"
 #include "ir/ops/element.h"
 #include "runtime/tool/io/tensor_file.h"
 #include "runtime/tool/measure/compare.h"
+#include "runtime/tool/onnxruntime_values.h"
 #include "runtime/tool/reference.h"
 #include "runtime/tool/value_check.h"
 #include "runtime/tool/value_files.h"
@@ -44,6 +47,40 @@ Result<Values> evaluate_values(const ir::Graph& graph, const std::vector<Tensor>
   return values;
 }
 
+// The values of a graph by the evaluator, and where some are f16 or bf16, in f64 and with every op's result rounded.
+class EvaluatedGraph {
+ public:
+  static Result<EvaluatedGraph> make(const ir::Graph& graph, const std::vector<Tensor>& inputs) {
+    EvaluatedGraph e;
+    const bool has_16_bits = std::any_of(graph.order.begin(), graph.order.end(), [&](ir::NodeId id) {
+      return is_16_bit_float(graph.type(graph.nodes[id].output).dtype);
+    });
+    FUSEC_ASSIGN(e.values_, evaluate_values(graph, inputs, has_16_bits));
+    if (has_16_bits) {
+      FUSEC_ASSIGN(e.rounded_, evaluate_values(graph, inputs, false));
+    }
+    return e;
+  }
+  std::optional<Match> find(ir::ValueId v) const {
+    const auto at = values_.find(v);
+    if (at == values_.end()) return std::nullopt;
+    Match match{at->second, "graph"};
+    if (const auto rounded = rounded_.find(v); rounded != rounded_.end() && is_float(at->second.dtype()))
+      match.rounding = compare("", rounded->second, at->second, {}).rel_l2;
+    return match;
+  }
+  // How far rounding every op's result is from `value`; nullopt where nothing is rounded to 16 bits.
+  std::optional<double> rounding(ir::ValueId v, const Tensor& value) const {
+    const auto rounded = rounded_.find(v);
+    if (rounded == rounded_.end() || rounded->second.dtype() != value.dtype() || !is_float(value.dtype()))
+      return std::nullopt;
+    return compare("", rounded->second, value, {}).rel_l2;
+  }
+
+ private:
+  Values values_, rounded_;
+};
+
 // The optimized graph, value by value: the same ids, so that nothing has to be matched. What the passes have done shows
 // in the outputs, which are those of the graph as imported.
 class EvaluatorReference final : public ValueReference {
@@ -56,25 +93,11 @@ class EvaluatorReference final : public ValueReference {
       FUSEC_ASSIGN(imported, in_precision(model, options));
     }
     FUSEC_ASSIGN(r->expected_, compute_expected(imported, inputs));
-    const ir::Graph& graph = run.graph();
-    r->has_16_bits_ = std::any_of(graph.order.begin(), graph.order.end(), [&](ir::NodeId id) {
-      return is_16_bit_float(graph.type(graph.nodes[id].output).dtype);
-    });
-    FUSEC_ASSIGN(r->values_, evaluate_values(graph, inputs, r->has_16_bits_));
-    if (r->has_16_bits_) {
-      FUSEC_ASSIGN(r->rounded_, evaluate_values(graph, inputs, false));
-    }
+    FUSEC_ASSIGN(r->graph_, EvaluatedGraph::make(run.graph(), inputs));
     return std::unique_ptr<ValueReference>(std::move(r));
   }
 
-  Result<std::optional<Match>> find(const ValueInfo& info) override {
-    const auto at = values_.find(info.id);
-    if (at == values_.end()) return std::optional<Match>();
-    Match match{at->second, "graph"};
-    if (const auto rounded = rounded_.find(info.id); rounded != rounded_.end() && is_float(at->second.dtype()))
-      match.rounding = compare("", rounded->second, at->second, {}).rel_l2;
-    return std::optional<Match>(std::move(match));
-  }
+  Result<std::optional<Match>> find(const ValueInfo& info) override { return graph_.find(info.id); }
   Result<std::optional<Match>> output(std::size_t i) override {
     Match match{expected_.outputs[i], "output"};
     if (i < expected_.rounding.size()) match.rounding = expected_.rounding[i];
@@ -85,8 +108,81 @@ class EvaluatorReference final : public ValueReference {
 
  private:
   Expected expected_;
-  bool has_16_bits_ = false;
-  Values values_, rounded_;
+  EvaluatedGraph graph_;
+};
+
+// A node of the model may have become several, other ones or none. Its value in ONNX Runtime counts for one of the
+// optimized graph with the same origin where the evaluator says that the two are the same number: so a value that
+// passes have changed, such as a convolution with the scale of a normalization in its weights, is not compared.
+class OnnxRuntimeReference final : public ValueReference {
+ public:
+  static Result<std::unique_ptr<ValueReference>> make(const AgainstFlags& flags, const Model& model,
+                                                      const ValueRun& run, const std::vector<Tensor>& inputs) {
+    auto r = std::make_unique<OnnxRuntimeReference>();
+    std::set<std::string> origins;
+    for (std::size_t i = 0; i < run.regions(); ++i)
+      for (const ir::ValueId v : run.region(i).outputs) origins.insert(run.graph().producer(v)->origin);
+    FUSEC_ASSIGN(r->values_, run_onnxruntime(flags, flags.python, model, inputs, origins));
+    FUSEC_ASSIGN(r->graph_, EvaluatedGraph::make(run.graph(), inputs));
+    r->outputs_ = model.outputs;
+    r->output_ids_ = run.graph().outputs;
+    return std::unique_ptr<ValueReference>(std::move(r));
+  }
+
+  Result<std::optional<Match>> find(const ValueInfo& info) override {
+    const std::optional<Match> evaluated = graph_.find(info.id);
+    if (!evaluated) return evaluated;
+    const auto [begin, end] = values_.by_origin.equal_range(info.origin);
+    for (auto at = begin; at != end; ++at) {
+      FUSEC_ASSIGN(const std::optional<Tensor> typed, in_type(at->second, evaluated->value.dtype()));
+      if (!typed) continue;
+      FUSEC_ASSIGN(const Tensor moved, channels_last(*typed));
+      for (const Tensor& value : {*typed, moved}) {
+        if (!diff_values(value, evaluated->value, evaluated->rounding, {}).why.empty()) continue;
+        ++matched_;
+        return std::optional<Match>(Match{value, "node", graph_.rounding(info.id, value)});
+      }
+    }
+    return std::optional<Match>();
+  }
+  Result<std::optional<Match>> output(std::size_t i) override {
+    const auto at = values_.outputs.find(outputs_[i].name);
+    if (at == values_.outputs.end()) return std::optional<Match>();
+    FUSEC_ASSIGN(std::optional<Tensor> value, in_type(at->second, outputs_[i].dtype));
+    if (!value) return std::optional<Match>();
+    const std::optional<double> rounding = graph_.rounding(output_ids_[i], *value);
+    return std::optional<Match>(Match{*std::move(value), "output", rounding});
+  }
+  std::size_t unmatched() const override { return values_.by_origin.size() - matched_; }
+
+ private:
+  // With the axis of channels behind the others, as passes lay values of convolutions.
+  static Result<Tensor> channels_last(const Tensor& value) {
+    std::vector<int64_t> shape = value.shape(), strides = value.strides();
+    if (shape.size() < 3) return value;
+    std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
+    std::rotate(strides.begin() + 1, strides.begin() + 2, strides.end());
+    FUSEC_ASSIGN(Tensor moved, Tensor::make(value.dtype(), shape));
+    FUSEC_TRY(copy(Tensor::borrow(value.dtype(), shape, const_cast<void*>(value.data()), strides), moved));
+    return moved;
+  }
+
+  // nullopt: that would change more than how a float is rounded.
+  static Result<std::optional<Tensor>> in_type(const Tensor& value, DType dtype) {
+    if (value.dtype() == dtype) return std::optional<Tensor>(value);
+    if (is_float(value.dtype()) && is_float(dtype)) {
+      FUSEC_ASSIGN(Tensor rounded, ir::round_to(value, dtype));
+      return std::optional<Tensor>(std::move(rounded));
+    }
+    Result<Tensor> same_bits = as_dtype(value, dtype, "");
+    return same_bits.ok() ? std::optional<Tensor>(*std::move(same_bits)) : std::nullopt;
+  }
+
+  OnnxRuntimeValues values_;
+  EvaluatedGraph graph_;
+  std::vector<TensorInfo> outputs_;
+  std::vector<ir::ValueId> output_ids_;
+  std::size_t matched_ = 0;
 };
 
 // Values by ValueKeys. Own keys count where each side has one value with them.
@@ -188,10 +284,12 @@ class StoredReference final : public KeyedReference {
 
 }  // namespace
 
-Result<std::unique_ptr<ValueReference>> make_value_reference(const std::string& against, const Model& model,
+Result<std::unique_ptr<ValueReference>> make_value_reference(const AgainstFlags& flags, const Model& model,
                                                              const Options& options, const ValueRun& run,
                                                              const std::vector<Tensor>& inputs) {
+  const std::string& against = flags.against;
   if (against == "evaluator") return EvaluatorReference::make(model, options, run, inputs);
+  if (against == "onnxruntime") return OnnxRuntimeReference::make(flags, model, run, inputs);
   if (against != "unfused" && against != "cpu") return StoredReference::make(against, run, inputs);
   Options other = options;
   other.dump_dir.clear();

@@ -14,7 +14,7 @@ namespace fusec::tool {
 
 struct Match {
   Tensor value;
-  std::string by;                       // "graph", "key", "own key", "output"
+  std::string by;                       // "graph", "key", "own key", "node", "output"
   std::optional<double> rounding = {};  // of 16-bit floats: how far rounding every op's result is from `value`
 };
 
@@ -28,8 +28,12 @@ class ValueReference {
   virtual std::size_t unmatched() const = 0;
 };
 
-// against: "evaluator", "unfused", "cpu", or a folder. `run` outlives the answer.
-Result<std::unique_ptr<ValueReference>> make_value_reference(const std::string& against, const Model& model,
+struct AgainstFlags : ModelFlags {
+  std::string against = "evaluator";  // or "onnxruntime", "unfused", "cpu", or a folder
+  std::string python = "python3";     // that has ONNX Runtime
+};
+// `run` outlives the answer.
+Result<std::unique_ptr<ValueReference>> make_value_reference(const AgainstFlags& flags, const Model& model,
                                                              const Options& options, const ValueRun& run,
                                                              const std::vector<Tensor>& inputs);
 
