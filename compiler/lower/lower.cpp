@@ -89,8 +89,8 @@ class Lowering {
 
   AllocId allocate(ValueId base, AllocKind kind, uint32_t ordinal) {
     const ir::Type& type = graph_.type(base);
-    const AllocId id =
-        program_.allocs.push_back({kind, graph_.values[base].name, type.dtype, num_elements(type.shape), ordinal});
+    const AllocId id = program_.allocs.push_back(
+        {kind, graph_.values[base].name, type.dtype, num_elements(type.shape), ordinal, base});
     allocs_[base] = id;
     return id;
   }

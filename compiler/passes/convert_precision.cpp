@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Optimize pass: converts the f32 weights and activations of a model to f16 or bf16 by building a new graph. It keeps
-// the types of inputs and outputs, and values that stand for integers.
+// the types of inputs and outputs, values that stand for integers, and nodes that Options::keep_f32 names.
+
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <chrono>
@@ -83,9 +85,10 @@ double largest(DType half) { return half == DType::f16 ? 65504.0 : 0x1.FEp127; }
 
 class Converter {
  public:
-  Converter(const Graph& from, DType to)
+  Converter(const Graph& from, DType to, const std::vector<std::string>& keep_f32)
       : from_(from),
         to_(to),
+        keep_f32_(keep_f32),
         wide_values_(from, std::min(0x1p24, largest(to))),
         constants_(to),
         narrow_(from.values.size()),
@@ -136,10 +139,19 @@ class Converter {
     return made(v, wide) = cast(made(v, !wide), wide ? DType::f32 : to_, "");
   }
 
+  bool is_kept(const Node& node) const {
+    return std::any_of(keep_f32_.begin(), keep_f32_.end(), [&](const std::string& pattern) {
+      return fnmatch(pattern.c_str(), node.origin.c_str(), 0) == 0;
+    });
+  }
+
+  bool computes_wide(const Node& node) const { return is_kept(node) || wide_values_.computes_wide(node); }
+
   // Whether a node reads an operand in f32. If its result may become 16 bits, a constant beyond the range of that type
   // is read in 16 bits, so that a mask of -1e9 stays finite.
   bool reads_wide(const Node& node, ValueId v) const {
-    if (!wide_values_.computes_wide(node)) return false;
+    if (!computes_wide(node)) return false;
+    if (is_kept(node)) return true;
     return !is_f32(node.output) || wide_values_.is_whole(node.output) || !is_beyond(v);
   }
 
@@ -165,7 +177,7 @@ class Converter {
 
   void convert(NodeId id) {
     const Node& node = from_.nodes[id];
-    const bool wide = is_f32(node.output) && wide_values_.computes_wide(node);
+    const bool wide = is_f32(node.output) && computes_wide(node);
     if (const Tensor* data = from_.constant(node.output)) {
       if (!is_f32(node.output)) narrow_[node.output] = add_constant(out_, *data, node.origin);
       if (const Tensor* narrow = constants_.find(id)) narrow_[node.output] = add_constant(out_, *narrow, node.origin);
@@ -184,11 +196,12 @@ class Converter {
     if (node.op == ir::ScalarOp::cast && !from_.is_constant(v)) return made(v, wide_[v].valid());
     const bool wide = reads_wide(node, v);
     const ValueId read_as = read(v, wide);
-    return wide_values_.computes_wide(node) && is_f32(v) ? cast(read_as, DType::f32, node.origin) : read_as;
+    return computes_wide(node) && is_f32(v) ? cast(read_as, DType::f32, node.origin) : read_as;
   }
 
   const Graph& from_;
   DType to_;
+  const std::vector<std::string>& keep_f32_;
   WideValues wide_values_;
   NarrowConstants constants_;
   Graph out_;
@@ -197,11 +210,12 @@ class Converter {
 
 }  // namespace
 
-Result<Graph> with_precision(const Graph& graph, DType to, double* weights_ms) {
+Result<Graph> with_precision(const Graph& graph, DType to, double* weights_ms,
+                             const std::vector<std::string>& keep_f32) {
   if (!is_16_bit_float(to))
     return Status(StatusCode::invalid_argument,
                   std::string("a model is converted to f16 or bf16, not ") + to_string(to));
-  Converter converter(graph, to);
+  Converter converter(graph, to, keep_f32);
   const auto start = std::chrono::steady_clock::now();
   FUSEC_TRY(converter.convert_constants());
   const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start;
@@ -211,7 +225,7 @@ Result<Graph> with_precision(const Graph& graph, DType to, double* weights_ms) {
 
 Result<bool> convert_precision(Graph& graph, const PassContext& context) {
   if (!context.options.precision) return false;
-  FUSEC_ASSIGN(graph, with_precision(graph, *context.options.precision, context.weights_ms));
+  FUSEC_ASSIGN(graph, with_precision(graph, *context.options.precision, context.weights_ms, context.options.keep_f32));
   return true;
 }
 

@@ -89,7 +89,8 @@ Result<bool> own_outputs(ir::Graph& graph, const PassContext& context);
 
 // `to` must be f16 or bf16 (else invalid_argument). Values of types other than f32 are not converted. If `weights_ms`
 // is set, the time of converting constants is added to it.
-Result<ir::Graph> with_precision(const ir::Graph& graph, DType to, double* weights_ms = nullptr);
+Result<ir::Graph> with_precision(const ir::Graph& graph, DType to, double* weights_ms = nullptr,
+                                 const std::vector<std::string>& keep_f32 = {});
 
 // Whether `computes` holds of a library of the target that may be asked.
 bool is_computed_by_library(const PassContext& context,

@@ -68,6 +68,9 @@ struct FUSEC_API Options {
   // f16 or bf16: weights and activations of an f32 model become that; its inputs and outputs stay. Unset: as the model
   // says.
   std::optional<DType> precision;
+  // With precision: nodes that stay in f32, by globs over their origins ("*/norm/*"); a pattern that fits none is no
+  // error.
+  std::vector<std::string> keep_f32;
   bool tf32 = false;  // f32 convolutions and matrix products of a GPU may round their operands to TF32
   // Libraries use one algorithm for all batches, and the strategy is heuristic, so that a sample's results have the
   // same bits whatever else is in its batch and however large that is. A library's algorithm may depend on the batch

@@ -207,6 +207,7 @@ Result<std::vector<Tensor>> run(const Graph& graph, const std::vector<Tensor>& i
     FUSEC_ASSIGN(Tensor result, evaluate_node(graph, node, operands, options));
     const Status fits = match_extents(graph.type(node.output), result, options.symbols);
     if (!fits.ok()) return node_error(node, fits.message());
+    if (options.on_value) options.on_value(node.output, result);
     values[node.output] = std::move(result);
     for (const ValueId v : node.inputs) {
       if (last[v.index] == i) values[v].reset();

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ struct EvalOptions {
   // result is rounded to its dtype.
   bool wide = false;
   SymbolBindings symbols;  // symbols in addition to those that the inputs bind
+  // Called with the result of each node, in order. With `wide` floats are f64.
+  std::function<void(ValueId, const Tensor&)> on_value = {};
 };
 
 // The values of the symbols in the input shapes, from the given inputs. invalid_argument names input and axis if the

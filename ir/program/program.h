@@ -31,6 +31,9 @@ struct Allocation {
   DType dtype = DType::f32;
   Dim elements;          // size
   uint32_t ordinal = 0;  // input, output: its position; constant: index into Program::constants
+  // The value of the optimized graph whose elements lie here from the start on, for tools that look at runs; invalid:
+  // scratch, or a Program that was read from a file. Texts and packages leave it out.
+  ValueId value = {};
 };
 
 // A strided window of an allocation. Reshape, split, slice, concat and head transposes at fusion boundaries are views.

@@ -156,6 +156,10 @@ const OptionRow kRows[] = {
     {{"precision", "f32, f16, bf16", "f32",
       "f16 or bf16: run an f32 model in it, inputs and outputs stay; f32: as the model says (default)"},
      set_precision},
+    {{"keep-f32", "a glob over origins of nodes, added to a list", "",
+      "PATTERN: with --precision, nodes whose origin fits, such as '*/norm/*', stay in f32; may be given several "
+      "times"},
+     [](Options& o, const GivenOption& g) { return o.keep_f32.push_back(g.value), Status(); }},
     {{"no-library", kBools, "false",
       "plain loops in place of oneDNN; on a GPU, generated code in place of cuBLASLt and cuDNN, which is slower"},
      [](Options& o, const GivenOption& g) { return set_bool(o.use_library, g, true); }},

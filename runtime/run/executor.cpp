@@ -173,6 +173,34 @@ Status Frame::run_launches(std::size_t first, std::size_t end, double* step_us) 
   return {};
 }
 
+void Frame::copy_outputs(std::span<const void* const> inputs, std::span<void* const> outputs) const {
+  for (const OutputCopy& copy : plan_->copies) {
+    const void* base = copy.from.base == Base::input    ? inputs[copy.from.ordinal]
+                       : copy.from.base == Base::output ? outputs[copy.from.ordinal]
+                                                        : plan_->loaded->program.constants[copy.from.ordinal].data();
+    if (copy.bytes > 0)
+      std::memmove(outputs[copy.output], at(base, copy.from.bytes), static_cast<std::size_t>(copy.bytes));
+  }
+}
+
+// The launches that run once see constants alone, so that a second time gives the same values.
+Status Frame::run_stepwise(std::span<const void* const> inputs, std::span<void* const> outputs,
+                           const std::function<Status(std::size_t, void* const*)>& after) {
+  const FloatEnv env;
+  const Lease lease(plan_->team);
+  if (lease.threads() < plan_->team) return too_few(lease.threads(), plan_->team);
+  complete(inputs, outputs);
+  if (!has_kept_) FUSEC_TRY(make_kept());
+  for (std::size_t i = 0; i < plan_->launches.size(); ++i) {
+    Status status = run_launch(i);
+    if (!status.ok())
+      return std::move(status).with_note("while running step '" + plan_->launches[i].step->origin + "'");
+    FUSEC_TRY(after(i, args_.data() + plan_->launches[i].first_arg));
+  }
+  copy_outputs(inputs, outputs);
+  return {};
+}
+
 Status Frame::run(std::span<const void* const> inputs, std::span<void* const> outputs, double* step_us) {
   const FloatEnv env;
   const Lease lease(plan_->team);
@@ -183,16 +211,6 @@ Status Frame::run(std::span<const void* const> inputs, std::span<void* const> ou
   FUSEC_TRY(run_launches(plan_->once, plan_->launches.size(), step_us));
   copy_outputs(inputs, outputs);
   return {};
-}
-
-void Frame::copy_outputs(std::span<const void* const> inputs, std::span<void* const> outputs) const {
-  for (const OutputCopy& copy : plan_->copies) {
-    const void* base = copy.from.base == Base::input    ? inputs[copy.from.ordinal]
-                       : copy.from.base == Base::output ? outputs[copy.from.ordinal]
-                                                        : plan_->loaded->program.constants[copy.from.ordinal].data();
-    if (copy.bytes > 0)
-      std::memmove(outputs[copy.output], at(base, copy.from.bytes), static_cast<std::size_t>(copy.bytes));
-  }
 }
 
 // Each thread writes to its own list, which has room for all its parts, so that recording costs two readings of the

@@ -2,6 +2,7 @@
 // Runs a Plan: the launches in order, each phase split over threads.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -42,6 +43,10 @@ class Frame {
   using PartLists = std::vector<std::vector<Part>>;
   Status run_traced(std::span<const void* const> inputs, std::span<void* const> outputs, PartLists& parts,
                     RunTrace& trace);
+  // The same for debugging: launch by launch, those that run once too, without groups. `after` gets the index of each
+  // launch that is over and the addresses of its arguments; its error ends the run.
+  Status run_stepwise(std::span<const void* const> inputs, std::span<void* const> outputs,
+                      const std::function<Status(std::size_t, void* const*)>& after);
   // The kept values of a Frame that runs no more, whose Plan has them at the same places.
   void take_kept(Frame& from);
   // One task of a phase of a generated launch, on this thread and on the tensors of the last run.

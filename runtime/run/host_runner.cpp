@@ -65,6 +65,17 @@ class HostRunner final : public Runner {
     return {};
   }
 
+  Status run_stepwise(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                      const AfterLaunch& after) override {
+    auto& own = static_cast<HostState&>(state);
+    if (own.generation != generation_) FUSEC_TRY(renew(own));
+    FUSEC_TRY(take_inputs(*own.plan, inputs));
+    FUSEC_TRY(take_outputs(*own.plan, inputs, outputs));
+    FUSEC_TRY(own.frame->run_stepwise(in_, out_, after));
+    give_outputs(outputs);
+    return {};
+  }
+
   Result<std::string> begin_tracing(PlanState& state) override {
     auto& own = static_cast<HostState&>(state);
     if (own.generation != generation_) FUSEC_TRY(renew(own));

@@ -8,9 +8,17 @@
 #include <utility>
 
 #include "fusec/device.h"
+#include "runtime/device/device.h"
 #include "runtime/device/host/memory.h"
+#include "runtime/plan/state.h"
 
 namespace fusec::runtime {
+
+Result<std::unique_ptr<Runner>> make_runner(const EngineState& state) {
+  const LoadedProgram& loaded = *state.loaded;
+  if (loaded.device != nullptr) return loaded.device->make_runner(loaded.program, state.options, state.target.model);
+  return make_host_runner(loaded.program, state.options.allocator);
+}
 namespace {
 
 constexpr int64_t kDeviceAlignment = 256;  // of memory of a GPU, as libraries like it

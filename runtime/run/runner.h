@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,6 +22,9 @@ class PlanState {
  public:
   virtual ~PlanState() = default;
 };
+
+// Called with the index of a launch that is over, and the addresses of its arguments on the device.
+using AfterLaunch = std::function<Status(std::size_t launch, void* const* args)>;
 
 // Inputs are checked by the Session: their number, dtypes, shapes, and that there is memory. Outputs have the right
 // number; those that are empty Tensors are made.
@@ -48,6 +52,9 @@ class Runner {
   virtual Status end_tracing(PlanState& /*state*/) { return {}; }
   // Adds what is known of the launches beside times, and why something is missing.
   virtual Status add_facts(const PlanState& /*state*/, Profile& /*profile*/) { return {}; }
+  // A run for debugging: all launches, those that run once too, one after another; `after` is called when one is over.
+  virtual Status run_stepwise(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                              const AfterLaunch& after) = 0;
   // On the caller's stream, without waiting.
   virtual Status run_async(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs,
                            void* stream) = 0;
@@ -82,6 +89,9 @@ class Runner {
   StagingLog log_;
 };
 
+struct EngineState;
+// For the device of the Engine.
+Result<std::unique_ptr<Runner>> make_runner(const EngineState& state);
 std::unique_ptr<Runner> make_host_runner(const ir::Program& program, std::shared_ptr<const HostAllocator> allocator);
 
 // The kernel that a launch runs, or the library's name for what it does.

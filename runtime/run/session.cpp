@@ -277,16 +277,6 @@ Status Session::Impl::run_async(std::span<const Tensor> inputs, std::span<Tensor
   return {};
 }
 
-namespace {
-
-Result<std::unique_ptr<runtime::Runner>> make_runner(const runtime::EngineState& state) {
-  const runtime::LoadedProgram& loaded = *state.loaded;
-  if (loaded.device != nullptr) return loaded.device->make_runner(loaded.program, state.options, state.target.model);
-  return runtime::make_host_runner(loaded.program, state.options.allocator);
-}
-
-}  // namespace
-
 // After an error the Session is as before, and the next run tries again.
 Status Session::Impl::take_weights() {
   FUSEC_ASSIGN(auto made, engine.state()->weights->current());

@@ -23,6 +23,7 @@ constexpr int64_t kShown = 8;  // first elements
 struct RunFlags : ModelFlags {
   std::string output_dir;
   bool evaluator = false;
+  ValueFlags values;
 };
 
 std::vector<double> elements(const Tensor& tensor, int64_t count) {
@@ -66,6 +67,17 @@ Result<std::string> store(const std::string& dir, const std::string& name, const
   return path;
 }
 
+Status check_flags(const Front& front, const RunFlags& flags) {
+  const auto bad = [](const char* why) { return Status(StatusCode::invalid_argument, why); };
+  if (!flags.values.match.empty() && flags.values.dump_dir.empty()) return bad("--match selects for --dump-values DIR");
+  if (flags.values.denormals && !flags.values.check) return bad("--denormals extends --check-values");
+  if (!flags.values.any()) return {};
+  if (flags.evaluator) return bad("--evaluator has no steps: --dump-values and --check-values look between those");
+  if (front.run_values == nullptr)
+    return bad("a package has no graph, so its values have no names: give --dump-values and --check-values the model");
+  return {};
+}
+
 Result<std::vector<Tensor>> compute_outputs(const Front& front, const Loaded& loaded, const Symbols& symbols,
                                             const std::vector<Tensor>& inputs, const Options& options,
                                             const RunFlags& flags) {
@@ -77,12 +89,19 @@ Result<std::vector<Tensor>> compute_outputs(const Front& front, const Loaded& lo
 }
 
 Result<bool> run(const Front& front, const RunFlags& flags) {
+  FUSEC_TRY(check_flags(front, flags));
   FUSEC_ASSIGN(const Options options, parse_options(flags));
   FUSEC_ASSIGN(const Loaded loaded, front.load(flags));
   FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
   FUSEC_ASSIGN(const Symbols symbols, solve_symbols(loaded.model, request));
   FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(loaded.model, request, symbols));
-  FUSEC_ASSIGN(const std::vector<Tensor> outputs, compute_outputs(front, loaded, symbols, inputs, options, flags));
+  ValueReport values;
+  if (flags.values.any()) {
+    FUSEC_ASSIGN(values, front.run_values(loaded, options, inputs, flags.values));
+  } else {
+    FUSEC_ASSIGN(values.outputs, compute_outputs(front, loaded, symbols, inputs, options, flags));
+  }
+  const std::vector<Tensor>& outputs = values.outputs;
   const std::string where = flags.evaluator ? "evaluator" : options.device;
   Json list = Json::array();
   Table table({"output", "dtype", "shape", "min", "max", "mean", "first elements"});
@@ -106,12 +125,15 @@ Result<bool> run(const Front& front, const RunFlags& flags) {
     list.push_back(std::move(entry));
   }
   if (flags.json) {
-    print(Json{{"device", where}, {"symbols", symbols}, {"outputs", list}});
+    Json json = {{"device", where}, {"symbols", symbols}, {"outputs", list}};
+    if (flags.values.any()) json["values"] = values.json;
+    print(json);
   } else {
     print_text(symbols.empty() ? where : where + ", " + symbols_text(symbols));
     print_text(table.str());
+    if (!values.text.empty()) print_text(values.text);
   }
-  return true;
+  return values.ok;
 }
 
 }  // namespace
@@ -131,6 +153,15 @@ Command run_command(const Front& front) {
         declare_model(f, *flags);
         declare_package(f, *flags);
         f.option("--output-dir", flags->output_dir, "DIR: writes every output there as NAME.npy");
+        f.option("--dump-values", flags->values.dump_dir,
+                 "DIR: writes every value that exists between the steps there as .npy, and index.json, which names "
+                 "them; with --no-fusion every node's. For debugging: launch by launch");
+        f.option("--match", flags->values.match,
+                 "PATTERN: of --dump-values, those whose name or origin fits, such as '*/layer1/*'");
+        f.flag("--check-values", flags->values.check,
+               "looks for NaN and infinities in the inputs, the weights and after each step; exit code 1 where a step "
+               "makes one");
+        f.flag("--denormals", flags->values.denormals, "of --check-values: subnormal numbers too");
         f.flag("--evaluator", flags->evaluator, "by the slow, plain evaluator, on the graph as imported");
       },
       [front, flags] { return run(front, *flags); }};

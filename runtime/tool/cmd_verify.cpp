@@ -14,7 +14,9 @@
 #include "runtime/tool/common.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/model_file.h"
+#include "runtime/tool/precision_report.h"
 #include "runtime/tool/reference.h"
+#include "runtime/tool/specials.h"
 
 namespace fusec::tool {
 namespace {
@@ -25,7 +27,7 @@ struct VerifyFlags : ModelFlags {
   std::optional<double> tolerance;
   int64_t samples = 0;
   std::optional<uint64_t> repeat;
-  bool wide = false;
+  bool wide = false, specials = false, precision_report = false;
   bool from_files() const { return reference != "evaluator" && reference != "cpu"; }
 };
 
@@ -75,6 +77,7 @@ class Reference {
   bool has_rounding(const VerifyFlags& flags) const {
     return !cpu_ && !flags.from_files() && !flags.wide && has_16_bit_floats(model_);
   }
+  const Model& model() const { return model_; }  // in the precision of the options
   Result<Expected> outputs(const std::vector<Tensor>& inputs, const VerifyFlags& flags) {
     if (!cpu_ && !flags.from_files() && !flags.wide) return compute_expected(model_, inputs);
     Expected expected;
@@ -280,12 +283,32 @@ Result<Subject> load_subject(VerifyFlags& flags, Options& options) {
   return Subject{std::move(loaded), std::move(engine)};
 }
 
+Result<bool> report_precision(const VerifyFlags& flags, const Options& options) {
+  if (!options.precision)
+    return Status(StatusCode::invalid_argument, "--precision-report is about --precision f16 or bf16: give one");
+  FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
+  FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
+  FUSEC_ASSIGN(const Symbols symbols, solve_symbols(loaded.model, request));
+  FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(loaded.model, request, symbols));
+  FUSEC_ASSIGN(const PrecisionReport report,
+               make_precision_report(loaded.model, options, inputs, *choose_tolerance(flags)));
+  if (flags.json) {
+    print(precision_json(report));
+  } else {
+    print_text(precision_text(report));
+  }
+  return report.ok;
+}
+
 Result<bool> verify(VerifyFlags flags) {
   FUSEC_ASSIGN(Options options, parse_options(flags));
+  if (flags.precision_report) return report_precision(flags, options);
   if (flags.reference == "cpu" && options.device == "cpu") {
     return Status(StatusCode::invalid_argument,
                   "--reference cpu compares another device with the CPU; on the CPU use evaluator or a folder");
   }
+  if (flags.specials && flags.reference != "evaluator")
+    return Status(StatusCode::invalid_argument, "--specials compares with the evaluator, not with --reference");
   if (flags.samples < 0) return Status(StatusCode::invalid_argument, "--samples wants a count of at least 1");
   FUSEC_ASSIGN(const Subject subject, load_subject(flags, options));
   const Loaded& loaded = subject.loaded;
@@ -311,10 +334,19 @@ Result<bool> verify(VerifyFlags flags) {
     FUSEC_ASSIGN(const std::string symbol, batch_symbol(loaded.model));
     FUSEC_TRY(compare_batches(loaded.model, rows.back(), rows.front(), symbol));
   }
+  std::vector<SpecialRow> specials;
+  if (flags.specials) {
+    FUSEC_ASSIGN(specials, verify_specials(reference.model(), session, options, rows.front().inputs));
+    ok = ok && all_promises_hold(specials);
+  }
   if (flags.json) {
-    print(json_of_rows(rows, options, flags));
+    Json json = json_of_rows(rows, options, flags);
+    json["ok"] = ok;
+    if (flags.specials) json["specials"] = specials_json(specials);
+    print(json);
   } else {
     print_rows(rows, options, flags);
+    if (flags.specials) print_text(specials_table(specials));
   }
   return ok;
 }
@@ -355,6 +387,12 @@ Command verify_command() {
         f.option(
             "--repeat", flags->repeat,
             "run each sample so many times more, each of which must have the same bits (default: 3 on a GPU, else 0)");
+        f.flag("--specials", flags->specials,
+               "on edge inputs too: zeros, -0, the smallest, subnormal and largest numbers, NaN or infinity in one "
+               "place; fails only where the numerics mode promises the result");
+        f.flag("--precision-report", flags->precision_report,
+               "in place of the check: with --precision f16 or bf16, how much each region adds to the error, and the "
+               "--keep-f32 patterns with which the outputs meet the tolerance, with the times of both");
         f.flag("--wide", flags->wide, "the evaluator keeps floats in f64 between ops");
       },
       [flags] { return verify(*flags); }};

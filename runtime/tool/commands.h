@@ -47,6 +47,19 @@ struct Loaded {
   double weights_ms = 0;           // reading, making or checking weights
 };
 
+// Of `fusec run`: what it does with the values between the steps.
+struct ValueFlags {
+  std::string dump_dir, match;
+  bool check = false, denormals = false;
+  bool any() const { return !dump_dir.empty() || check; }
+};
+struct ValueReport {
+  std::vector<Tensor> outputs;
+  bool ok = true;  // false: a check failed
+  Json json;
+  std::string text;
+};
+
 struct Front {
   Result<Loaded> (*load)(const ModelFlags&) = nullptr;
   Result<Engine> (*compile)(const Model&, const Options&) = nullptr;  // null: there is no compiler
@@ -54,6 +67,9 @@ struct Front {
   Status (*tune)(const Model&, const Options&, const Symbols&) = nullptr;
   Result<bool> (*bench_patterns)(const BenchFlags&) = nullptr;  // null with it
   Result<bool> (*bench_gate)(const BenchFlags&) = nullptr;      // null with it
+  // A run that looks at values. Null with `compile`.
+  Result<ValueReport> (*run_values)(const Loaded&, const Options&, const std::vector<Tensor>& inputs,
+                                    const ValueFlags&) = nullptr;
 };
 
 // Of packages, which `load` opens; flags that contradict the package are refused.
@@ -68,6 +84,7 @@ Command compile_command();
 Command tune_command();
 Command advise_command();
 Command verify_command();
+Command compare_command();
 Command conformance_command();
 Command reduce_command();
 Command inspect_command(const Front& front);

@@ -90,6 +90,7 @@ void declare_compiling(Flags& flags, ModelFlags& to) {
   declare(flags, "threads", to.threads);
   declare(flags, "numerics", to.numerics);
   declare(flags, "precision", to.precision);
+  declare(flags, "keep-f32", to.keep_f32);
   declare(flags, "no-library", to.no_library);
   declare(flags, "batch-invariant", to.batch_invariant);
   declare(flags, "no-fusion", to.no_fusion);
@@ -218,6 +219,7 @@ Result<Options> parse_options(const ModelFlags& flags) {
   options.use_library = !flags.no_library;
   options.fuse = !flags.no_fusion;
   options.disabled_passes = flags.disabled_passes;
+  options.keep_f32 = flags.keep_f32;
   options.replaceable_weights = flags.replaceable_weights;
   FUSEC_ASSIGN(options.target, single_target(flags));
   FUSEC_TRY(set_text(options, "dump", flags.dump));

@@ -23,7 +23,7 @@ struct ModelFlags {
   std::string model;
   std::string device, codegen = "auto", specialize = "off";
   std::string precision = "f32", numerics = "precise", cache_dir, shared_cache_dir, cache_server, dump;
-  std::vector<std::string> shapes, inputs, disabled_passes, replaceable_weights, targets, external_roots;
+  std::vector<std::string> shapes, inputs, disabled_passes, replaceable_weights, keep_f32, targets, external_roots;
   std::vector<std::string> fixes, ranges, constants;  // of import
   std::optional<uint64_t> random_weights;
   int threads = 0;

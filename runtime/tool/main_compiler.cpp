@@ -16,6 +16,7 @@ std::vector<Command> all_commands() {
       tune_command(),
       compile_command(),
       verify_command(),
+      compare_command(),
       inspect_command(front),
       import_command(),
       optimize_command(),

@@ -17,6 +17,7 @@
 #include "runtime/engine/kernel_tuner.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/import_flags.h"
+#include "runtime/tool/value_files.h"
 
 #if FUSEC_WITH_ONNX
 #include "fusec/onnx.h"
@@ -113,8 +114,12 @@ Status tune_shapes(const Model& model, const Options& options, const Symbols& sy
 }  // namespace
 
 Front compiler_front() {
-  return {[](const ModelFlags& flags) { return load_model(flags); }, compile_model, tune_shapes, bench_patterns,
-          bench_gate};
+  return {[](const ModelFlags& flags) { return load_model(flags); },
+          compile_model,
+          tune_shapes,
+          bench_patterns,
+          bench_gate,
+          run_values};
 }
 
 namespace {

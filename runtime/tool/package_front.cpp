@@ -31,6 +31,7 @@ Status check_flags(const ModelFlags& flags) {
       {"--no-library", flags.no_library},
       {"--no-fusion", flags.no_fusion},
       {"--disable-pass", !flags.disabled_passes.empty()},
+      {"--keep-f32", !flags.keep_f32.empty()},
       {"--replaceable-weights", !flags.replaceable_weights.empty()},
       {"--dump", !flags.dump.empty()},
       {"--compile-limit", flags.compile_limit.has_value()},

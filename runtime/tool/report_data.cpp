@@ -36,9 +36,9 @@ double library_operations(const ir::LibraryStep& call, const std::vector<runtime
   return 2 * out * static_cast<double>(elements(args[1]) / args[1].shape[0]);
 }
 
-class Collector {
+class ReportCollector {
  public:
-  Collector(const FrontEnd& f, const Symbols& symbols, runtime::ResolvedProgram resolved)
+  ReportCollector(const FrontEnd& f, const Symbols& symbols, runtime::ResolvedProgram resolved)
       : f_(f), symbols_(symbols), resolved_(std::move(resolved)) {
     for (std::size_t i = 0; i < f_.program.slots.size(); ++i)
       for (const ir::Variant& variant : f_.program.slots[i].variants)
@@ -307,7 +307,7 @@ Result<MeasuredTimes> parse_times(const Json& json, const std::string& file) {
 Result<Json> report_data(const FrontEnd& f, const Symbols& symbols, const std::optional<MeasuredTimes>& times) {
   return ir::guarded([&]() -> Result<Json> {
     FUSEC_ASSIGN(runtime::ResolvedProgram resolved, runtime::resolve(f.program, symbols));
-    return Collector(f, symbols, std::move(resolved)).collect(times);
+    return ReportCollector(f, symbols, std::move(resolved)).collect(times);
   });
 }
 

@@ -49,6 +49,7 @@ TEST(OptionKeys, set_the_members_that_they_are_for) {
                                    {"threads", "3"},
                                    {"numerics", "exact"},
                                    {"precision", "bf16"},
+                                   {"keep-f32", "*/norm/*"},
                                    {"no-library", "true"},
                                    {"batch-invariant", "1"},
                                    {"no-fusion", "1"},
@@ -76,6 +77,7 @@ TEST(OptionKeys, set_the_members_that_they_are_for) {
   EXPECT_EQ(o.threads, 3);
   EXPECT_EQ(o.numerics, Numerics::exact);
   EXPECT_EQ(o.precision, DType::bf16);
+  EXPECT_EQ(o.keep_f32, (std::vector<std::string>{"*/norm/*"}));
   EXPECT_FALSE(o.use_library);
   EXPECT_TRUE(o.batch_invariant);
   EXPECT_FALSE(o.fuse);

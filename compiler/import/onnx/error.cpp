@@ -99,4 +99,9 @@ std::string printable(std::string_view text, std::size_t most) {
   return out;
 }
 
+std::string node_label(const proto::NodeProto& node) {
+  const std::string& name = node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name();
+  return short_name(name) + " (" + short_name(node.op_type()) + ")";
+}
+
 }  // namespace fusec::importer

@@ -63,5 +63,8 @@ void check_name(const std::string& name, const ImportLimits& limits);
 // bytes are written as \x0a.
 std::string printable(std::string_view text, std::size_t most);
 inline std::string short_name(std::string_view name) { return printable(name, 80); }
+// "name (OpType)", with the first output in place of a name that is empty: the origin of what a node of the main graph
+// becomes.
+std::string node_label(const proto::NodeProto& node);
 
 }  // namespace fusec::importer

@@ -242,13 +242,10 @@ class Importer {
   }
 
   std::string origin(const NodeProto& node, const Scope& scope) const {
-    const std::string& name = !node.name().empty()     ? node.name()
-                              : node.output_size() > 0 ? node.output(0)
-                                                       : node.name();
     constexpr std::size_t kMaxPrefix = 200;
     std::string prefix = scope.prefix;
     if (prefix.size() > kMaxPrefix) prefix = "..." + prefix.substr(prefix.find('/', prefix.size() - kMaxPrefix) + 1);
-    return fmt::format("{}{} ({})", prefix, short_name(name), short_name(node.op_type()));
+    return prefix + node_label(node);
   }
 
   void import_node(const NodeProto& node, Scope& scope) {

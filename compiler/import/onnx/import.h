@@ -63,6 +63,17 @@ struct ModelSummary {
 // Errors: invalid_model or unsupported, as import returns them for a file that it cannot parse.
 Result<ModelSummary> summarize(std::span<const uint8_t> model, const ImportLimits& limits = {});
 
+// A value that a node of the main graph makes.
+struct NodeValue {
+  std::string origin;  // of the graph's nodes that import makes of that node
+  std::string name;    // in the model
+};
+// As materialize_onnx, and the values of the nodes with these origins are outputs of the written model too, behind its
+// own ones and without declared types, as ONNX Runtime allows. The answer names them.
+Result<std::vector<NodeValue>> materialize_with_values(const std::string& in, const std::string& out, uint64_t seed,
+                                                       const std::set<std::string>& origins,
+                                                       const ImportOptions& options = {});
+
 struct Submodel {
   std::vector<char> keep;                  // per node of the main graph
   std::map<std::string, int64_t> symbols;  // symbols to be replaced by numbers

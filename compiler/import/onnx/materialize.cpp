@@ -13,6 +13,7 @@
 
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/file.h"
+#include "compiler/import/onnx/import.h"
 #include "compiler/import/onnx/proto.h"
 #include "fusec/onnx.h"
 #include "ir/support/check.h"
@@ -121,13 +122,31 @@ void materialize(proto::ModelProto& model, const TensorSource& source, const std
   if (data) data->finish();
 }
 
-void materialize_file(const std::string& in, const std::string& out, const ImportOptions& options) {
+std::vector<NodeValue> add_outputs(proto::GraphProto& graph, const std::set<std::string>& origins) {
+  std::vector<NodeValue> added;
+  std::set<std::string> outputs;
+  for (const auto& output : graph.output()) outputs.insert(output.name());
+  for (const auto& node : graph.node()) {
+    const std::string origin = node_label(node);
+    if (!origins.contains(origin)) continue;
+    for (const std::string& name : node.output()) {
+      if (name.empty()) continue;
+      added.push_back({origin, name});
+      if (outputs.insert(name).second) graph.add_output()->set_name(name);
+    }
+  }
+  return added;
+}
+
+std::vector<NodeValue> materialize_file(const std::string& in, const std::string& out,
+                                        const std::set<std::string>& origins, const ImportOptions& options) {
   std::vector<uint8_t> bytes = take(read_file(in, options.limits.model_bytes));
   proto::ModelProto model = take(parse_model(bytes, options.limits));
   TensorSource source{&options, {}};
   for (const auto& entry : model.metadata_props()) {
     if (entry.key() == "weights_recipe") source.recipes = take(parse_recipes(entry.value()));
   }
+  std::vector<NodeValue> values = add_outputs(*model.mutable_graph(), origins);
   int64_t total = static_cast<int64_t>(bytes.size()) + stripped_bytes(model, options.limits);
   bytes = {};
   materialize(model, source, out, total <= kInlineBytes);
@@ -136,29 +155,35 @@ void materialize_file(const std::string& in, const std::string& out, const Impor
   Output file(out);
   file.write(text.data(), text.size());
   file.finish();
+  return values;
 }
 
 }  // namespace
+
+Result<std::vector<NodeValue>> materialize_with_values(const std::string& in, const std::string& out, uint64_t seed,
+                                                       const std::set<std::string>& origins,
+                                                       const ImportOptions& options) {
+  return ir::guarded_with_note(
+      [&]() -> Result<std::vector<NodeValue>> {
+        try {
+          ImportOptions filled = options;
+          filled.random_weights = seed;
+          if (filled.model_dir.empty()) filled.model_dir = get_parent_folder(in);
+          return materialize_file(in, out, origins, filled);
+        } catch (const ImportError& error) {
+          return error.status;
+        } catch (...) {
+          return status_of_import();
+        }
+      },
+      [&] { return fmt::format("while materializing '{}'", in); });
+}
 
 }  // namespace importer
 
 Status materialize_onnx(const std::string& in, const std::string& out, uint64_t seed,
                         const ImportOptions& options) noexcept {
-  return ir::guarded_with_note(
-      [&]() -> Status {
-        try {
-          ImportOptions filled = options;
-          filled.random_weights = seed;
-          if (filled.model_dir.empty()) filled.model_dir = importer::get_parent_folder(in);
-          importer::materialize_file(in, out, filled);
-          return {};
-        } catch (const importer::ImportError& error) {
-          return error.status;
-        } catch (...) {
-          return importer::status_of_import();
-        }
-      },
-      [&] { return fmt::format("while materializing '{}'", in); });
+  return importer::materialize_with_values(in, out, seed, {}, options).status();
 }
 
 }  // namespace fusec

@@ -222,6 +222,21 @@ Status Frame::enqueue(std::span<void* const> inputs, std::span<void* const> outp
   return fetch_indices(stream);
 }
 
+Status Frame::run_stepwise(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream,
+                           const AfterLaunch& after) {
+  complete(inputs, outputs);
+  FUSEC_TRY(clear_indices(stream));
+  for (std::size_t i = 0; i < plan_->launches.size(); ++i) {
+    behind_launch_ = false;
+    FUSEC_TRY(enqueue_launch(i, stream));
+    Status over = context_->check(context_->driver().cuStreamSynchronize(stream), "cuStreamSynchronize");
+    if (!over.ok()) return std::move(over).with_note("while running step '" + plan_->launches[i].step->origin + "'");
+    FUSEC_TRY(after(i, args_.data() + plan_->launches[i].first_arg));
+  }
+  FUSEC_TRY(copy_outputs(inputs, outputs, stream));
+  return fetch_indices(stream);
+}
+
 Status Frame::enqueue_launches(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream) {
   complete(inputs, outputs);
   behind_launch_ = false;

@@ -73,6 +73,9 @@ class Frame {
   // caller's row-major tensors. events, if not empty: one more than launches, recorded before the first and after each.
   Status enqueue(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream,
                  std::span<const Event> events = {});
+  // The same for debugging: launch by launch, those that run once too. The stream is empty when `after` is called.
+  Status run_stepwise(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream,
+                      const AfterLaunch& after);
   // The launches alone, without what copies outputs and fetches findings about indices.
   Status enqueue_launches(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream);
   // One launch by itself, at the addresses of the last run.

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measures what each region of a model in 16 bits adds to the error, and searches for the regions to keep in f32.
+
+#include "runtime/tool/precision_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "fusec/session.h"
+#include "ir/eval/graph.h"
+#include "runtime/tool/measure/compare.h"
+#include "runtime/tool/model_file.h"
+#include "runtime/tool/reference.h"
+#include "runtime/tool/value_run.h"
+
+namespace fusec::tool {
+namespace {
+
+constexpr int kProfiles = 3;  // of which the fastest counts
+
+using WideValueMap = std::map<ir::ValueId, Tensor>;
+
+Result<WideValueMap> values_in_f32(const ir::Graph& graph, const std::vector<Tensor>& inputs) {
+  WideValueMap values;
+  Status failed;
+  ir::EvalOptions options;
+  options.threads = 0;
+  options.on_value = [&](ir::ValueId v, const Tensor& value) {
+    if (graph.is_constant(v) || !is_float(value.dtype()) || !failed.ok()) return;
+    Result<Tensor> wide = ir::round_to(value, DType::f32);
+    if (wide.ok()) {
+      values[v] = *std::move(wide);
+    } else {
+      failed = wide.status();
+    }
+  };
+  FUSEC_TRY(ir::evaluate(graph, inputs, options).status());
+  FUSEC_TRY(failed);
+  return values;
+}
+
+// The values of the two graphs that stand for each other: convert_precision keeps the order of nodes, and adds and
+// drops casts alone.
+std::vector<std::pair<ir::ValueId, ir::ValueId>> pair_values(const ir::Graph& wide, const ir::Graph& narrow) {
+  std::vector<std::pair<ir::ValueId, ir::ValueId>> pairs;
+  std::size_t at = 0;
+  for (const ir::NodeId id : wide.order) {
+    const ir::Node& node = wide.nodes[id];
+    if (wide.is_constant(node.output) || node.op == ir::Op(ir::ScalarOp::cast)) continue;
+    const auto same = [&](const ir::Node& other) { return other.op == node.op && other.origin == node.origin; };
+    while (at < narrow.order.size() && !same(narrow.nodes[narrow.order[at]])) ++at;
+    if (at == narrow.order.size()) break;
+    pairs.emplace_back(node.output, narrow.nodes[narrow.order[at++]].output);
+  }
+  return pairs;
+}
+
+// The largest error of the values of each origin, rounding every op's result.
+Result<std::map<std::string, double>> errors_by_origin(const Model& model, const Options& options,
+                                                       const std::vector<Tensor>& inputs) {
+  Options wide = options;
+  wide.precision.reset();
+  FUSEC_ASSIGN(const Model in_f32, in_precision(model, wide));
+  FUSEC_ASSIGN(const Model in_16_bits, in_precision(model, options));
+  FUSEC_ASSIGN(const WideValueMap expected, values_in_f32(*in_f32.graph, inputs));
+  FUSEC_ASSIGN(const WideValueMap got, values_in_f32(*in_16_bits.graph, inputs));
+  std::map<std::string, double> errors;
+  for (const auto& [from, to] : pair_values(*in_f32.graph, *in_16_bits.graph)) {
+    const auto a = got.find(to), b = expected.find(from);
+    if (a == got.end() || b == expected.end()) continue;
+    const double error = compare("", a->second, b->second, {}).rel_l2;
+    double& worst = errors[in_f32.graph->producer(from)->origin];
+    worst = std::max(worst, error);
+  }
+  return errors;
+}
+
+double error_of(const std::map<std::string, double>& errors, const ir::Node* node) {
+  const auto at = node == nullptr ? errors.end() : errors.find(node->origin);
+  return at == errors.end() ? 0 : at->second;
+}
+
+std::vector<RegionDrop> drops_of(const ValueRun& run, const std::map<std::string, double>& errors) {
+  std::vector<RegionDrop> drops;
+  const ir::Graph& graph = run.graph();
+  for (std::size_t i = 0; i < run.regions(); ++i) {
+    RegionDrop drop;
+    drop.region = i;
+    for (const ir::NodeId id : run.region(i).nodes) {
+      const ir::Node& node = graph.nodes[id];
+      drop.rel_l2 = std::max(drop.rel_l2, error_of(errors, &node));
+      if (node.origin.empty() || std::count(drop.origins.begin(), drop.origins.end(), node.origin) > 0) continue;
+      drop.origins.push_back(node.origin);
+    }
+    double before = 0;
+    for (const ir::ValueId v : run.region(i).inputs) before = std::max(before, error_of(errors, graph.producer(v)));
+    drop.added = std::max(0.0, drop.rel_l2 - before);
+    if (!drop.origins.empty()) drops.push_back(std::move(drop));
+  }
+  std::stable_sort(drops.begin(), drops.end(),
+                   [](const RegionDrop& a, const RegionDrop& b) { return a.added > b.added; });
+  return drops;
+}
+
+// A glob that fits this text alone.
+std::string glob_of(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\' || c == '*' || c == '?' || c == '[') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::vector<std::string> patterns_of(const std::vector<RegionDrop>& drops, std::size_t count) {
+  std::vector<std::string> patterns;
+  for (std::size_t i = 0; i < count; ++i)
+    for (const std::string& origin : drops[i].origins) patterns.push_back(glob_of(origin));
+  return patterns;
+}
+
+struct PrecisionTrial {
+  double rel_l2 = 0, us = 0;
+};
+
+Result<PrecisionTrial> try_options(const Model& model, const Options& options, const std::vector<Tensor>& inputs,
+                                   const std::vector<Tensor>& expected) {
+  FUSEC_ASSIGN(const Engine engine, compile_model(model, options));
+  FUSEC_ASSIGN(Session session, Session::create(engine));
+  FUSEC_ASSIGN(const std::vector<Tensor> got, session.run(inputs));
+  PrecisionTrial trial;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (!is_float(expected[i].dtype())) continue;
+    const OutputDiff diff = compare("", got[i], expected[i], std::numeric_limits<double>::infinity());
+    const bool misplaced = diff.why.starts_with("NaN");
+    trial.rel_l2 = std::max(trial.rel_l2, misplaced ? std::numeric_limits<double>::infinity() : diff.rel_l2);
+  }
+  trial.us = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kProfiles; ++i) {
+    FUSEC_ASSIGN(const PlanStats stats, session.profile(inputs));
+    double sum = 0;
+    for (const LaunchInfo& step : stats.steps) sum += step.us;
+    trial.us = std::min(trial.us, sum);
+  }
+  return trial;
+}
+
+}  // namespace
+
+Result<PrecisionReport> make_precision_report(const Model& model, const Options& options,
+                                              const std::vector<Tensor>& inputs, double tolerance) {
+  PrecisionReport report;
+  report.tolerance = tolerance;
+  FUSEC_ASSIGN(const std::vector<Tensor> expected, evaluate_model(model, inputs, false));
+  FUSEC_ASSIGN(const auto errors, errors_by_origin(model, options, inputs));
+  FUSEC_ASSIGN(const ValueRun run, ValueRun::make(model, options));
+  report.regions = drops_of(run, errors);
+  std::map<std::size_t, PrecisionTrial> trials;
+  const auto attempt = [&](std::size_t count) -> Result<bool> {
+    if (!trials.contains(count)) {
+      Options with = options;
+      for (std::string& pattern : patterns_of(report.regions, count)) with.keep_f32.push_back(std::move(pattern));
+      FUSEC_ASSIGN(trials[count], try_options(model, with, inputs, expected));
+    }
+    return trials[count].rel_l2 <= tolerance;
+  };
+  FUSEC_ASSIGN(bool enough, attempt(0));
+  std::size_t few = 0, many = 0;  // `few` do not suffice, where any are needed
+  while (!enough && many < report.regions.size()) {
+    few = many;
+    many = std::min(report.regions.size(), std::max<std::size_t>(1, 2 * many));
+    FUSEC_ASSIGN(enough, attempt(many));
+  }
+  report.ok = enough;
+  while (enough && few + 1 < many) {
+    const std::size_t middle = (few + many) / 2;
+    FUSEC_ASSIGN(const bool suffices, attempt(middle));
+    (suffices ? many : few) = middle;
+  }
+  report.rel_l2 = trials[0].rel_l2, report.us = trials[0].us;
+  report.kept_rel_l2 = trials[many].rel_l2, report.kept_us = trials[many].us;
+  report.keep_f32 = patterns_of(report.regions, many);
+  for (std::size_t i = 0; i < many; ++i) report.regions[i].kept = true;
+  return report;
+}
+
+Json precision_json(const PrecisionReport& report) {
+  Json regions = Json::array();
+  for (const RegionDrop& drop : report.regions)
+    regions.push_back({{"region", drop.region},
+                       {"origins", drop.origins},
+                       {"rel_l2", drop.rel_l2},
+                       {"added", drop.added},
+                       {"kept_f32", drop.kept}});
+  return {{"ok", report.ok},     {"tolerance", report.tolerance},     {"rel_l2", report.rel_l2},
+          {"us", report.us},     {"kept_rel_l2", report.kept_rel_l2}, {"kept_us", report.kept_us},
+          {"times", "measured"}, {"keep_f32", report.keep_f32},       {"regions", regions}};
+}
+
+std::string precision_text(const PrecisionReport& report) {
+  Table table({"region", "rel_l2", "added", "stays f32", "origins"});
+  for (const RegionDrop& drop : report.regions)
+    table.row({fmt::format("{}", drop.region), fmt::format("{:.3g}", drop.rel_l2), fmt::format("{:.3g}", drop.added),
+               drop.kept ? "yes" : "-", shortened(fmt::format("{}", fmt::join(drop.origins, ", ")), 80)});
+  std::string out = table.str();
+  out += fmt::format("all in 16 bits: rel_l2 {:.3g}, {:.1f} us (measured, sum of the launches)\n", report.rel_l2,
+                     report.us);
+  if (report.keep_f32.empty()) return out + fmt::format("no region has to stay in f32 for {:g}\n", report.tolerance);
+  const auto kept = std::count_if(report.regions.begin(), report.regions.end(), [](const auto& r) { return r.kept; });
+  out += fmt::format("{} regions in f32: rel_l2 {:.3g}, {:.1f} us; {} {:g}\n", kept, report.kept_rel_l2, report.kept_us,
+                     report.ok ? "within" : "still over", report.tolerance);
+  for (const std::string& pattern : report.keep_f32) out += fmt::format("  --keep-f32 '{}'\n", pattern);
+  return out;
+}
+
+}  // namespace fusec::tool

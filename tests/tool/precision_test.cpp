@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// verify --precision-report, and --keep-f32.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/tool/command.h"
+
+namespace fusec::tool_test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kChain =
+    "graph @main(%x: f32[8, 16]) {\n"
+    "  %0 = constant f32[16, 16] {random 7}\n"
+    "  %1 = matmul %x, %0 {transpose_a = 0, transpose_b = 0}: f32[8, 16]  // /fc1/MatMul\n"
+    "  %2 = tanh %1: f32[8, 16]  // /act/Tanh\n"
+    "  %3 = matmul %2, %0 {transpose_a = 0, transpose_b = 0}: f32[8, 16]  // /fc2[0]/MatMul\n"
+    "  return %3 as \"y\"\n"
+    "}\n";
+
+TEST(KeepF32, KeepsTheNodesThatFit) {
+  const Workplace w;
+  const std::string model = w.file("chain.fir", kChain);
+  const Outcome all = w.fusec({"optimize", model, "--precision", "f16"});
+  ASSERT_EQ(all.code, 0) << all.err;
+  EXPECT_THAT(all.out, HasSubstr(": f16[8, 16]  // /fc1/MatMul"));
+  const Outcome kept = w.fusec({"optimize", model, "--precision", "f16", "--keep-f32", "/fc1/*"});
+  ASSERT_EQ(kept.code, 0) << kept.err;
+  EXPECT_THAT(kept.out, HasSubstr(": f32[8, 16]  // /fc1/MatMul"));
+  EXPECT_THAT(kept.out, HasSubstr(": f16[8, 16]  // /fc2[0]/MatMul"));
+  const Outcome none = w.fusec({"optimize", model, "--precision", "f16", "--keep-f32", "*"});
+  ASSERT_EQ(none.code, 0) << none.err;
+  EXPECT_THAT(none.out, Not(HasSubstr("f16")));
+  EXPECT_EQ(w.fusec({"verify", model, "--device", "cpu", "--precision", "f16", "--keep-f32", "/fc1/*"}).code, 0);
+}
+
+TEST(PrecisionReport, FindsWhatHasToStayInF32) {
+  const Workplace w;
+  const std::string model = w.file("chain.fir", kChain);
+  const auto report = [&](const char* tolerance) {
+    return w.fusec({"verify", model, "--device", "cpu", "--precision", "bf16", "--precision-report", "--tolerance",
+                    tolerance, "--json"});
+  };
+  const Outcome loose = report("0.5");
+  ASSERT_EQ(loose.code, 0) << loose.err;
+  EXPECT_TRUE(loose.json()["keep_f32"].empty());
+  const Outcome tight = report("1e-5");
+  ASSERT_EQ(tight.code, 0) << tight.err << tight.out;
+  const json found = tight.json();
+  EXPECT_FALSE(found["keep_f32"].empty());
+  EXPECT_GT(found["rel_l2"], 1e-5);
+  EXPECT_LE(found["kept_rel_l2"], 1e-5);
+  EXPECT_EQ(found["times"], "measured");
+  // What it found holds for a compile of its own, names with brackets included.
+  std::vector<std::string> words = {"optimize", model, "--precision", "bf16"};
+  for (const json& pattern : found["keep_f32"]) words.insert(words.end(), {"--keep-f32", pattern.get<std::string>()});
+  EXPECT_THAT(w.fusec(words).out, HasSubstr(": f32[8, 16]  // /fc2[0]/MatMul"));
+  const Outcome refused = w.fusec({"verify", model, "--device", "cpu", "--precision-report"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("give one"));
+}
+
+}  // namespace
+}  // namespace fusec::tool_test
