@@ -33,7 +33,9 @@ void fill(TuningRow& row, const std::vector<double>& us) {
 class LayerMeasuring {
  public:
   LayerMeasuring(Algorithms& listed, TunedLayer& layer, TuneReport& report, Tuning& tuning, const TuneLimits& limits)
-      : algorithms_(listed), layer_(layer), report_(report), tuning_(tuning), limits_(limits) {}
+      : algorithms_(listed), layer_(layer), report_(report), tuning_(tuning), limits_(limits) {
+    for (std::size_t i = 0; i < algorithms_.count(); ++i) names_.insert(named(i));
+  }
 
   // False: the time was up. `check` is asked before each algorithm.
   Result<bool> run(Clock::time_point start, const std::function<Status()>& check) {
@@ -49,24 +51,46 @@ class LayerMeasuring {
     }
     if (finished) FUSEC_TRY(refuse());
     if (is_new_) FUSEC_TRY(settle());
+    if (finished && !is_complete(layer_.rows)) correct_listed();
     return finished;
   }
 
  private:
-  TuningRow named(std::size_t number) const {
+  using Name = std::pair<std::string, std::string>;  // library and algorithm
+
+  Name named(std::size_t number) const {
+    TuningRow row;
+    algorithms_.name(number, row);
+    return {row.library, row.algorithm};
+  }
+
+  // A library may list an algorithm more than once; there is one row of it.
+  int64_t listed() const { return static_cast<int64_t>(names_.size()); }
+
+  TuningRow new_row(std::size_t number) const {
     TuningRow row;
     row.scope = tuning_.scope(), row.call = layer_.call;
     algorithms_.name(number, row);
-    row.listed = static_cast<int64_t>(algorithms_.count());
+    row.listed = listed();
     return row;
   }
 
   const TuningRow* find_row(std::size_t number) const {
-    const TuningRow wanted = named(number);
+    const Name wanted = named(number);
     const auto it = std::find_if(layer_.rows.begin(), layer_.rows.end(), [&](const TuningRow& row) {
-      return row.library == wanted.library && row.algorithm == wanted.algorithm;
+      return row.library == wanted.first && row.algorithm == wanted.second;
     });
     return it == layer_.rows.end() ? nullptr : &*it;
+  }
+
+  // Everything has a row, but some say that more was listed: an earlier version counted what was listed twice, or
+  // another version of the library listed more.
+  void correct_listed() {
+    std::vector<TuningRow> rows;
+    for (const TuningRow& row : layer_.rows)
+      if (row.listed > listed()) rows.push_back(row);
+    for (TuningRow& row : rows) row.listed = listed();
+    store(rows);
   }
 
   void store(const std::vector<TuningRow>& rows) {
@@ -80,7 +104,7 @@ class LayerMeasuring {
 
   // A row with times, or with the reason of the failure. An error means that nothing more can be timed.
   Status add_row(std::size_t number) {
-    TuningRow row = named(number);
+    TuningRow row = new_row(number);
     row.is_default = !default_ && algorithms_.may_be_default(number);
     const TuningRow* const best = best_row(layer_.rows);
     const Result<std::vector<double>> us =
@@ -147,6 +171,7 @@ class LayerMeasuring {
   TuneReport& report_;
   Tuning& tuning_;
   const TuneLimits& limits_;
+  std::set<Name> names_;
   std::optional<std::size_t> default_;
   bool is_new_ = false;
 };

@@ -21,7 +21,6 @@ struct AdviseFlags : ModelFlags {
   double duration = 1;
   int64_t runs = 0, warmup = 3;
   bool measure = false, quick = false, no_check = false;
-  Budget budget() const { return {duration, runs, warmup}; }
 };
 
 // The compiled model, and what is the same for all shapes.
@@ -59,6 +58,9 @@ struct Advised {
   Gap gap;
   bool by_database = false;   // nothing was run: a step takes the time of what is taken untuned
   std::size_t predicted = 0;  // then: generated kernels without rows, which count by the machine model
+  std::string source;         // Profile::source, else empty
+  int64_t runs = 0;           // of the round that counts: that were traced, and as many that were not
+  double traced_us = 0;       // of a traced run
   std::vector<CheckedAdvice> advice;
   std::size_t layers = 0, distinct_layers = 0;  // steps that have rows, and how many of them differ
 };
@@ -73,8 +75,8 @@ struct WhatIf {
 // target, or has those of several machines and flags.scope does not say which.
 Result<WhatIf> read_what_if(const AdviseFlags& flags, const Options& options);
 Result<Advised> advise_by_database(const Subject& subject, const WhatIf& rows, int64_t batch);
-// Steps that have layers, bounds, gap and advice, from a.steps and the time of a run.
-void complete(Advised& a, double run_us, const RunSettings& run);
+// Steps that have layers, bounds, gap and advice, from a.steps and the times of a run.
+void complete(Advised& a, const RunTimes& times, const RunSettings& run);
 
 Json make_json(const Advised& advised);
 std::string sweep_report(const std::vector<Advised>& all);

@@ -136,7 +136,7 @@ Result<Advised> advise_by_database(const Subject& subject, const WhatIf& rows, i
     step.us = untuned_us(step, rows);
     run_us += *step.us;
   }
-  complete(out, run_us, settings_of(subject));
+  complete(out, {run_us, 0}, settings_of(subject));
   for (CheckedAdvice& one : out.advice) one.not_checked = "nothing is run";
   return out;
 }

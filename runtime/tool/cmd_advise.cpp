@@ -22,7 +22,10 @@
 namespace fusec::tool {
 namespace {
 
-constexpr int kProfiles = 9;           // runs whose steps are timed
+constexpr int64_t kMinTraced = 9,
+                  kMaxTraced = 50;  // of a round that are traced: what a run leaves is kept until its end
+constexpr int kRunsAhead = 3;       // that say how many fit in --duration
+constexpr int kProfileRounds = 5;
 constexpr double kWorthSaying = 0.01;  // of the run: smaller gains are no advice
 constexpr std::size_t kNamed = 5;      // missing layers that an error names
 
@@ -61,9 +64,9 @@ RunSettings settings_of(const Subject& subject) {
   return run;
 }
 
-void complete(Advised& a, double run_us, const RunSettings& run) {
+void complete(Advised& a, const RunTimes& times, const RunSettings& run) {
   a.library = library_bound(a.steps), a.fusion = fusion_bound(a.steps);
-  a.gap = split_gap(run_us, a.steps);
+  a.gap = split_gap(times, a.steps);
   std::set<std::string> distinct;
   for (const StepFacts& step : a.steps) {
     if (step.layer.empty()) continue;
@@ -71,7 +74,8 @@ void complete(Advised& a, double run_us, const RunSettings& run) {
     distinct.insert(step.layer);
   }
   a.distinct_layers = distinct.size();
-  for (const Advice& one : make_advice(a.steps, a.gap, run, kWorthSaying * run_us)) a.advice.push_back({one, {}, {}});
+  for (const Advice& one : make_advice(a.steps, a.gap, run, kWorthSaying * times.measured_us))
+    a.advice.push_back({one, {}, {}});
 }
 
 namespace {
@@ -117,33 +121,48 @@ Status measure_layers(const Subject& subject, const std::vector<int64_t>& batche
   return {};
 }
 
-struct Measured {
-  double run_us = 0;
-  std::vector<double> step_us;  // medians, of all steps
-};
-
-Result<Measured> measure_run(const Engine& engine, const Shapes& shapes, const Budget& budget, bool steps) {
+// Runs of the profiler: those that are not traced tell the time of a run, and those that are, in turn with them where
+// the device allows it, where that time goes. A run of another kind would have another time. Of several rounds the
+// fastest one counts, by both kinds of runs: another program has disturbed it least.
+Result<Profile> measure_run(const Engine& engine, const Shapes& shapes, const AdviseFlags& flags) {
   FUSEC_ASSIGN(Session session, Session::create(engine));
   FUSEC_ASSIGN(const std::vector<Tensor> inputs, on_device(engine, shapes.inputs));
   FUSEC_TRY(engine.plan(shapes.shapes).status());
   engine.wait_for_specialized();
-  FUSEC_ASSIGN(const std::vector<TensorShape> out_shapes, session.output_shapes(shapes.shapes));
-  FUSEC_ASSIGN(const std::vector<Tensor> outputs, make_outputs(engine, out_shapes));
-  FUSEC_TRY(session.bind_io(inputs, outputs));
-  FUSEC_TRY(session.run_bound());
+  ProfileOptions options;
+  options.counters = false, options.runs = flags.runs;
+  options.warmup = std::max<int64_t>(flags.warmup, 0);
+  if (flags.runs > 0) return session.profile(inputs, options);
   Status failed;
   const std::vector<double> us = time_runs(
       [&] {
-        if (Status status = session.run_bound(); !status.ok()) failed = std::move(status);
+        if (Status status = session.run(inputs).status(); !status.ok()) failed = std::move(status);
       },
-      budget);
+      {0, kRunsAhead, 1});
   FUSEC_TRY(failed);
-  Measured out;
-  out.run_us = median(us);
-  if (!steps) return out;
-  FUSEC_ASSIGN(const PlanStats stats, time_launches(session, inputs, kProfiles));
-  for (const LaunchInfo& step : stats.steps) out.step_us.push_back(step.us);
-  return out;
+  const double pair_us = 2 * std::max(median(us), 1.0);  // a traced run and one that is not
+  options.runs =
+      std::clamp(static_cast<int64_t>(1e6 * flags.duration / (kProfileRounds * pair_us)), kMinTraced, kMaxTraced);
+  FUSEC_ASSIGN(Profile best, session.profile(inputs, options));
+  for (int round = 1; round < kProfileRounds; ++round) {
+    FUSEC_ASSIGN(Profile profile, session.profile(inputs, options));
+    if (profile.measured_us + profile.traced_us < best.measured_us + best.traced_us) best = std::move(profile);
+  }
+  return best;
+}
+
+RunTimes times_of(const Profile& profile) {
+  return {profile.measured_us, profile.gaps_us + profile.copies_us + profile.host_us};
+}
+
+// Of all steps of the plan; those that run once take no time of a run.
+Result<std::vector<double>> step_times(const Profile& profile, const runtime::ResolvedProgram& resolved) {
+  if (resolved.once + profile.launches.size() != resolved.steps.size())
+    return Status(StatusCode::invalid_argument,
+                  "advise: the run has other steps than the plan; leave --specialize out");
+  std::vector<double> us(resolved.once);
+  for (const LaunchProfile& launch : profile.launches) us.push_back(launch.info.us);
+  return us;
 }
 
 // The options with the one change that the advice names; none where no flag makes it.
@@ -189,9 +208,19 @@ Status check(const Subject& subject, const Engine& engine, const Shapes& shapes,
     return {};
   }
   FUSEC_ASSIGN(const Engine other, compile_model(subject.loaded.model, *options));
-  FUSEC_ASSIGN(const Measured after, measure_run(other, shapes, subject.flags.budget(), false));
-  advice.measured_gain_us = run_us - after.run_us;
+  FUSEC_ASSIGN(const Profile after, measure_run(other, shapes, subject.flags));
+  advice.measured_gain_us = run_us - after.measured_us;
   return {};
+}
+
+// As bind has it: the first pick, or what the libraries take by themselves.
+std::string taken_way(runtime::Tuning& tuning, const std::string& call) {
+  if (tuning.strategy() == Strategy::reproducible) return "";
+  if (const auto picks = tuning.picks(call); !picks.empty()) return picks[0].library + " " + picks[0].algorithm;
+  std::vector<runtime::TuningRow> rows = tuning.rows(call);
+  std::erase_if(rows, [&](const runtime::TuningRow& row) { return row.workspace > tuning.workspace_limit(); });
+  const runtime::TuningRow* const row = runtime::default_row(rows);
+  return row == nullptr ? "" : name_pick(*row);
 }
 
 Result<Advised> advise_shapes(const Subject& subject, const Engine& engine, int64_t batch) {
@@ -215,12 +244,14 @@ Result<Advised> advise_shapes(const Subject& subject, const Engine& engine, int6
   from.workspace_limit = tuning.workspace_limit();
   from.call_rows = [&](const std::string& call) { return tuning.rows(call); };
   from.kernel_rows = [&](const std::string& call) { return kernel_tuning.rows(call); };
+  from.taken_way = [&](const std::string& call) { return taken_way(tuning, call); };
   FUSEC_TRY(refuse_missing(collect_facts(from), subject.flags));
-  FUSEC_ASSIGN(const Measured measured, measure_run(engine, shapes, subject.flags.budget(), true));
-  from.times = measured.step_us;
+  FUSEC_ASSIGN(const Profile profile, measure_run(engine, shapes, subject.flags));
+  FUSEC_ASSIGN(from.times, step_times(profile, resolved));
+  out.source = profile.source, out.runs = profile.runs, out.traced_us = profile.traced_us;
   out.steps = collect_facts(from);
-  complete(out, measured.run_us, settings_of(subject));
-  for (CheckedAdvice& one : out.advice) FUSEC_TRY(check(subject, engine, shapes, measured.run_us, one));
+  complete(out, times_of(profile), settings_of(subject));
+  for (CheckedAdvice& one : out.advice) FUSEC_TRY(check(subject, engine, shapes, profile.measured_us, one));
   return out;
 }
 
@@ -307,11 +338,15 @@ Command advise_command() {
       "  fusec advise model.onnx --allow f16,tf32 --json         what narrower types would give\n"
       "  fusec advise model.onnx --batch 1,8,32                  bound and run of each batch\n"
       "  fusec advise model.onnx --database h100.sqlite --target cuda:sm_90      of a machine that is not here\n"
-      "\nThe library bound adds the fastest measured way of each layer; the fusion-aware bound takes each step by its\n"
-      "bytes and operations alone. The gap between a run and its bound is split: launch (between steps), layout\n"
+      "\nThe library bound adds the fastest measured way of each layer, in place; the fusion-aware bound takes each "
+      "step by\n"
+      "its bytes and operations alone; the reachable bound is the library bound less what fusion and narrower types\n"
+      "save. The gap between a run and the reachable bound is split: launch (gaps between steps, and the host), "
+      "layout\n"
       "(steps that only move data), algorithm (a step against its fastest way), fusion (bytes between steps that\n"
-      "could be one), precision (a narrower type), branches (steps that need not wait), and other, which is the\n"
-      "rest. Each microsecond of a step is counted once, in this order. docs/advise.md explains the figures.",
+      "could be one), precision (a narrower type), branches (steps that need not wait), and other, which is what\n"
+      "the times of steps and gaps do not explain. Each microsecond of a step is counted once, in this order.\n"
+      "docs/advise.md explains the figures.",
       [flags](Flags& f) {
         declare_model(f, *flags);
         f.option("--batch", flags->batch, "1,7,64: each of these");
@@ -324,8 +359,10 @@ Command advise_command() {
                  "FILE: a tuning database of another machine, as fusec tune --export writes it; nothing is run");
         f.option("--scope", flags->scope, "TEXT: with --database: the machine whose scope contains it");
         f.flag("--no-check", flags->no_check, "do not make the changes that a flag can make, to measure them");
-        f.option("--duration", flags->duration, "seconds to measure each run (default 1)");
-        f.option("--runs", flags->runs, "exactly so many runs instead");
+        f.option("--duration", flags->duration,
+                 "seconds to measure each run, in five rounds of at least 9 traced runs and as many that are not "
+                 "(default 1)");
+        f.option("--runs", flags->runs, "one round of exactly so many runs instead");
         f.option("--warmup", flags->warmup, "runs before (default 3)");
       },
       [flags] { return advise(*flags); }};

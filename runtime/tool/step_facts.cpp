@@ -50,13 +50,26 @@ double count_bytes(const ResolvedView& view) {
   return elements * static_cast<double>(size_of(view.dtype));
 }
 
-const runtime::TuningRow* fastest(const std::vector<runtime::TuningRow>& rows, int64_t workspace_limit) {
-  const runtime::TuningRow* best = nullptr;
-  for (const runtime::TuningRow& row : rows) {
-    if (row.failed() || row.library == runtime::kWholeModel || row.workspace > workspace_limit) continue;
-    if (best == nullptr || row.median_us < best->median_us) best = &row;
-  }
-  return best;
+// Rows of ways that may be taken.
+std::vector<runtime::TuningRow> usable(std::vector<runtime::TuningRow> rows, int64_t workspace_limit) {
+  std::erase_if(rows, [&](const runtime::TuningRow& row) {
+    return row.failed() || row.library == runtime::kWholeModel || row.workspace > workspace_limit;
+  });
+  return rows;
+}
+
+const runtime::TuningRow* fastest(const std::vector<runtime::TuningRow>& rows) {
+  const auto best = std::min_element(
+      rows.begin(), rows.end(),
+      [](const runtime::TuningRow& a, const runtime::TuningRow& b) { return a.median_us < b.median_us; });
+  return best == rows.end() ? nullptr : &*best;
+}
+
+// Whether a run of a model was slower with this way.
+bool is_refused(const std::vector<runtime::TuningRow>& rows, const runtime::TuningRow& way) {
+  return std::any_of(rows.begin(), rows.end(), [&](const runtime::TuningRow& row) {
+    return row.library == runtime::kWholeModel && row.failed() && row.algorithm == name_pick(way);
+  });
 }
 
 bool is_move(const ir::Graph& graph, const compiler::Region& region) {
@@ -81,7 +94,7 @@ class Collector {
     for (std::size_t slot = 0; slot < program().slots.size(); ++slot)
       for (const ir::Variant& variant : program().slots[slot].variants)
         for (const ir::Candidate& candidate : variant.candidates)
-          for (const ir::Step& step : candidate.steps) slots_[&step] = slot;
+          for (const ir::Step& step : candidate.steps) slots_[&step] = slot, candidates_[&step] = &candidate;
     for (const runtime::KernelWork& work : runtime::list_kernel_work(from_.listed, from_.bindings))
       tuned_kernels_.insert(work.call());
   }
@@ -127,7 +140,9 @@ class Collector {
     call.warm_constants = from_.warm_constants;
     work.products = runtime::count_work(call);
     facts.layer = runtime::tuning_call(call);
-    set_row(facts, from_.call_rows(facts.layer));
+    const std::string taken = from_.taken_way ? from_.taken_way(facts.layer) : "";
+    set_row(facts, from_.call_rows(facts.layer),
+            [&](const runtime::TuningRow& row) { return name_pick(row) == taken; });
   }
 
   void add_kernel(const ResolvedStep& step, const ir::KernelStep& launch, StepFacts& facts, Work& work) {
@@ -145,7 +160,10 @@ class Collector {
     const std::string call = kernel_call(from_.listed.slots[at]);
     if (!tuned_kernels_.contains(call)) return;
     facts.layer = call;
-    set_row(facts, from_.kernel_rows(call));
+    const std::string taken = compiler::candidate_key(program(), *candidates_.at(step.step));
+    set_row(facts, from_.kernel_rows(call), [&](const runtime::TuningRow& row) {
+      return row.algorithm.substr(0, row.algorithm.find(' ')) == taken;  // before the space is the key
+    });
   }
 
   // As KernelWork::call has it.
@@ -159,9 +177,21 @@ class Collector {
     return named.call();
   }
 
-  void set_row(StepFacts& facts, const std::vector<runtime::TuningRow>& rows) const {
+  template <typename F>
+  void set_row(StepFacts& facts, const std::vector<runtime::TuningRow>& rows, const F& is_taken) const {
     facts.lacks_row = !runtime::is_complete(rows);
-    if (const runtime::TuningRow* best = fastest(rows, from_.workspace_limit)) facts.layer_us = best->median_us;
+    const std::vector<runtime::TuningRow> ways = usable(rows, from_.workspace_limit);
+    const runtime::TuningRow* best = fastest(ways);
+    if (best == nullptr) return;
+    if (facts.us) {
+      const auto taken = std::find_if(ways.begin(), ways.end(), is_taken);
+      if (taken != ways.end()) facts.taken_us = taken->median_us;
+      if (is_refused(rows, *best)) {  // nothing is faster in the model than what runs
+        facts.layer_us = facts.taken_us;
+        return;
+      }
+    }
+    facts.layer_us = best->median_us;
   }
 
   // Results are read where they lie: allocations are those of the Program, which no two values share.
@@ -190,7 +220,8 @@ class Collector {
       double sum = 0;
       for (const std::size_t i : members) sum += facts_[i].us.value_or(1);
       for (const std::size_t i : members)
-        if (facts_[i].layer_us && sum > 0) *facts_[i].layer_us *= facts_[i].us.value_or(1) / sum;
+        for (std::optional<double>* row : {&facts_[i].layer_us, &facts_[i].taken_us})
+          if (*row && sum > 0) **row *= facts_[i].us.value_or(1) / sum;
     }
   }
 
@@ -282,6 +313,7 @@ class Collector {
 
   const FactSources& from_;
   std::map<const ir::Step*, std::size_t> slots_;
+  std::map<const ir::Step*, const ir::Candidate*> candidates_;
   std::set<std::string> tuned_kernels_;
   std::vector<std::pair<ByteRange, std::size_t>> written_;
   std::set<std::pair<std::size_t, ir::ValueId>> counted_;

@@ -47,6 +47,10 @@ TEST(Advise, ADigitsModelFromMissingLayersToAdvice) {
   EXPECT_NEAR(sum, result["measured_us"], 1e-6 * result["measured_us"].get<double>());
   for (const char* name : {"launch", "layout", "algorithm", "fusion", "precision", "branches", "other"})
     EXPECT_TRUE(result["parts"].contains(name)) << name;
+  EXPECT_GT(result["parts"]["launch"], 0.0);
+  EXPECT_EQ(result["profile"]["source"], "threads");
+  EXPECT_EQ(result["profile"]["runs"], 5);
+  EXPECT_LE(result["bound_us"], result["library_bound_us"]["critical"]);
   EXPECT_GT(result["fusion_bound_us"], 0.0);
   EXPECT_LE(result["library_bound_us"]["critical"], result["library_bound_us"]["serial"]);
   ASSERT_FALSE(result["steps"].empty());

@@ -35,7 +35,6 @@ double part(const Gap& gap, Part which) { return gap.parts[static_cast<std::size
 void expect_exact(const Gap& gap) {
   const double parts = std::accumulate(gap.parts.begin(), gap.parts.end(), 0.0);
   EXPECT_NEAR(gap.measured_us, gap.bound_us + parts + gap.other, 1e-9 * gap.measured_us);
-  EXPECT_NEAR(gap.measured_us, gap.left_us + parts, 1e-9 * gap.measured_us);
 }
 
 // A diamond: 0 before 1 and 2, both before 3; 4 is alone.
@@ -55,14 +54,16 @@ TEST(Insight, TheCriticalPathFollowsTheLongerBranch) {
   EXPECT_EQ(fusion_bound(steps).critical_us, 11);
 }
 
+// Launch is measured; 1 us is in no step.
 TEST(Insight, ThePartsOfADiamondAreExact) {
-  const Gap gap = split_gap(50, diamond());
+  const Gap gap = split_gap({50, 3}, diamond());
   EXPECT_FALSE(gap.below_library);
+  EXPECT_FALSE(gap.by_floors);
   EXPECT_EQ(gap.bound_us, 37);
-  EXPECT_EQ(part(gap, Part::launch), 50 - 46);
+  EXPECT_EQ(part(gap, Part::launch), 3);
   EXPECT_EQ(part(gap, Part::algorithm), 2 + 0 + 0 + 1 + 0);
   EXPECT_EQ(part(gap, Part::branches), 43 - 37);
-  EXPECT_NEAR(gap.other, 0, 1e-12);
+  EXPECT_NEAR(gap.other, 50 - 46 - 3, 1e-12);
   expect_exact(gap);
 }
 
@@ -71,56 +72,91 @@ TEST(Insight, NoTimeIsTakenTwice) {
   std::vector<StepFacts> steps = {step(StepKind::call, 10, 8, 4), step(StepKind::move, 6, {}, 2, {0})};
   steps[0].edge_us = 100, steps[0].best_type_us = 1;
   steps[1].edge_us = 5, steps[1].best_type_us = 1;
-  const Gap gap = split_gap(16, steps);
+  const Gap gap = split_gap({16, 0}, steps);
   EXPECT_EQ(part(gap, Part::algorithm), 2);
   EXPECT_EQ(part(gap, Part::fusion), 8);
   EXPECT_EQ(part(gap, Part::precision), 0);
   EXPECT_EQ(part(gap, Part::layout), 6);
-  EXPECT_EQ(gap.left_us, 0);
-  EXPECT_EQ(gap.other, -8);  // fusion reaches that far below the bound
+  EXPECT_EQ(gap.bound_us, 0);
+  EXPECT_EQ(gap.other, 0);
   expect_exact(gap);
 }
 
 TEST(Insight, ANarrowerTypeTakesItsShareOfWhatIsLeft) {
-  std::vector<StepFacts> steps = {step(StepKind::call, 12, 8, 4)};
+  std::vector<StepFacts> steps = {step(StepKind::call, 12, 8, 4), step(StepKind::call, 3, 3, 3)};
   steps[0].edge_us = 2, steps[0].best_type_us = 1;
-  const Gap gap = split_gap(12, steps);
+  const Gap gap = split_gap({16, 1.5}, steps);
   EXPECT_EQ(part(gap, Part::algorithm), 4);
   EXPECT_EQ(part(gap, Part::fusion), 2);
   EXPECT_EQ(part(gap, Part::precision), 6 * 0.75);
+  // Left are 1.5 and 3 us of steps that do not wait for each other.
+  EXPECT_EQ(gap.bound_us, 3);
+  EXPECT_EQ(part(gap, Part::branches), 1.5);
+  EXPECT_NEAR(gap.other, 16 - 1.5 - 15, 1e-12);
   expect_exact(gap);
 }
 
 TEST(Insight, AStepThatIsFasterInPlaceHasNothingToWin) {
   const std::vector<StepFacts> steps = {step(StepKind::call, 5, 8, 4), step(StepKind::call, 9, 6, 4, {0})};
-  const Gap gap = split_gap(14.5, steps);
+  const Gap gap = split_gap({14.5, 0.5}, steps);
   EXPECT_EQ(gap.bound_us, 5 + 6);
   EXPECT_EQ(part(gap, Part::algorithm), 0 + 3);
   EXPECT_EQ(largest_step(gap, Part::algorithm), 1U);
   expect_exact(gap);
 }
 
+// Rows are of calls alone, which take longer than in place: only their ratio says what is to be won.
+TEST(Insight, TheTimeInPlaceIsScaledByTheRowsOfBothWays) {
+  std::vector<StepFacts> steps = {step(StepKind::call, 12, 18, 4), step(StepKind::call, 8, 30, 4, {0})};
+  steps[0].taken_us = 27, steps[1].taken_us = 30;
+  const Gap gap = split_gap({21, 1}, steps);
+  EXPECT_THAT(library_floors(steps), ElementsAre(8, 8));
+  EXPECT_EQ(library_bound(steps).serial_us, 16);
+  EXPECT_EQ(part(gap, Part::algorithm), 4);
+  EXPECT_EQ(gap.bound_us, 16);
+  expect_exact(gap);
+  steps[0].taken_us = 9;  // the way that ran is the faster one
+  EXPECT_THAT(library_floors(steps), ElementsAre(12, 8));
+}
+
 TEST(Insight, StepsThatTakeLongerThanTheRunStayVisible) {
-  const Gap gap = split_gap(14, {step(StepKind::call, 15, 10, 4)});
-  EXPECT_EQ(part(gap, Part::launch), -1);
+  const Gap gap = split_gap({14, 2}, {step(StepKind::call, 15, 10, 4)});
+  EXPECT_EQ(part(gap, Part::launch), 2);
+  EXPECT_EQ(part(gap, Part::algorithm), 5);
+  EXPECT_NEAR(gap.other, 14 - 2 - 15, 1e-12);
   expect_exact(gap);
 }
 
-TEST(Insight, ARunUnderTheLibraryBoundIsHeldAgainstTheOtherOne) {
-  const std::vector<StepFacts> steps = {step(StepKind::call, 5, 8, 4), step(StepKind::kernel, 6, 7, 2, {0})};
-  const Gap gap = split_gap(10, steps);
+TEST(Insight, ARunUnderTheReachableBoundIsHeldAgainstFloors) {
+  const std::vector<StepFacts> steps = {step(StepKind::call, 5, 8, 4), step(StepKind::kernel, 6, 7, 2, {0}),
+                                        step(StepKind::call, 1, 1, 3, {1})};
+  const Gap gap = split_gap({10, 0.5}, steps);
   EXPECT_TRUE(gap.below_library);
-  EXPECT_EQ(gap.bound_us, 4 + 2);
-  EXPECT_EQ(part(gap, Part::launch), -1);
-  EXPECT_EQ(part(gap, Part::algorithm), (5 - 4) + (6 - 2));
-  EXPECT_NEAR(gap.other, 0, 1e-12);
+  EXPECT_TRUE(gap.by_floors);
+  EXPECT_EQ(gap.bound_us, 4 + 2 + 1);
+  EXPECT_EQ(part(gap, Part::algorithm), (5 - 4) + (6 - 2) + 0);
+  EXPECT_NEAR(gap.other, 10 - 0.5 - 12, 1e-12);
   expect_exact(gap);
 }
 
-TEST(Insight, WithoutStepsTheWholeRunIsLaunch) {
-  const Gap gap = split_gap(7, {});
-  EXPECT_EQ(part(gap, Part::launch), 7);
+// What a narrower type saves keeps the reachable bound under such a run.
+TEST(Insight, ARunUnderTheLibraryBoundAloneHasAGapOfItsOwn) {
+  std::vector<StepFacts> steps = {step(StepKind::call, 10, 10, 4)};
+  steps[0].best_type_us = 1;
+  const Gap gap = split_gap({9.5, 0}, steps);
+  EXPECT_TRUE(gap.below_library);
+  EXPECT_FALSE(gap.by_floors);
+  EXPECT_EQ(part(gap, Part::algorithm), 0);
+  EXPECT_EQ(part(gap, Part::precision), 7.5);
+  EXPECT_EQ(gap.bound_us, 2.5);
+  EXPECT_EQ(gap.other, -0.5);
+}
+
+TEST(Insight, WithoutStepsWhatIsNotLaunchIsOther) {
+  const Gap gap = split_gap({7, 4}, {});
+  EXPECT_EQ(part(gap, Part::launch), 4);
   EXPECT_EQ(gap.bound_us, 0);
+  EXPECT_EQ(gap.other, 3);
   EXPECT_EQ(largest_step(gap, Part::layout), std::nullopt);
   expect_exact(gap);
 }
@@ -136,7 +172,7 @@ TEST(Insight, MissingLayersAreNamedOnce) {
 TEST(Insight, AdviceNamesTheLargestStepAndItsFlag) {
   std::vector<StepFacts> steps = {step(StepKind::call, 10, 8, 4), step(StepKind::move, 30, {}, 2, {0})};
   steps[0].origin = "/fc/MatMul", steps[1].origin = "/Transpose", steps[0].best_type_us = 1;
-  const Gap gap = split_gap(41, steps);
+  const Gap gap = split_gap({41, 1}, steps);
   RunSettings run;
   run.allows_half = true;
   const std::vector<Advice> advice = make_advice(steps, gap, run, 1.5);

@@ -21,13 +21,12 @@ Remedy launch_remedy(const RunSettings& run) {
   return {"", "time between the steps: fewer steps, fewer --threads or a larger batch"};
 }
 
-Remedy algorithm_remedy(const StepFacts& step, const RunSettings& run) {
+Remedy algorithm_remedy(const StepFacts& step, const RunSettings& run, bool by_floors) {
   if (!run.uses_rows) return {"--strategy cached", "the tuning database knows faster ways"};
+  if (by_floors) return {"", "it takes longer than its bytes and operations bound it to"};
   if (step.kind == StepKind::call)
-    return {"",
-            "the call is slower in the model than the fastest one alone: other data is in the caches, or fusec tune "
-            "has refused that one in the whole model"};
-  return {"", "the kernel is slower than what bounds it"};
+    return {"", "another way of the libraries is faster alone, by less than fusec tune takes for more than noise"};
+  return {"", "another candidate of the kernel is faster alone, by less than fusec tune takes for more than noise"};
 }
 
 Remedy fusion_remedy(const RunSettings& run) {
@@ -41,14 +40,14 @@ Remedy precision_remedy(const RunSettings& run) {
   return {"", "a narrower type"};
 }
 
-Remedy remedy_of(Part part, const StepFacts* step, const RunSettings& run) {
+Remedy remedy_of(Part part, const StepFacts* step, const RunSettings& run, bool by_floors) {
   switch (part) {
     case Part::launch:
       return launch_remedy(run);
     case Part::layout:
       return {"", "it only moves data: a model in the layout and type that its neighbours take needs no such step"};
     case Part::algorithm:
-      return algorithm_remedy(*step, run);
+      return algorithm_remedy(*step, run, by_floors);
     case Part::fusion:
       return fusion_remedy(run);
     case Part::precision:
@@ -74,7 +73,7 @@ std::vector<Advice> make_advice(const std::vector<StepFacts>& steps, const Gap& 
     const double step_us = most ? gap.steps[*most][p] : 0;
     if (std::max(advice.us, step_us) < least_us || (!of_run && !most)) continue;
     const StepFacts* const step = most ? &steps[*most] : nullptr;
-    const Remedy remedy = remedy_of(part, step, run);
+    const Remedy remedy = remedy_of(part, step, run, gap.by_floors);
     advice.flag = remedy.flag;
     if (step != nullptr) {
       advice.step = step->origin, advice.layer = step->layer, advice.step_us = step_us;

@@ -17,9 +17,16 @@ std::vector<double> model_floors(const std::vector<StepFacts>& steps) {
   return us;
 }
 
+double library_floor(const StepFacts& step) {
+  if (!step.us) return step.layer_us.value_or(step.floor_us);
+  if (!step.layer_us) return *step.us;
+  if (step.taken_us && *step.taken_us > 0) return *step.us * std::min(*step.layer_us / *step.taken_us, 1.0);
+  return std::min(*step.us, *step.layer_us);
+}
+
 double& at(Parts& parts, Part part) { return parts[static_cast<std::size_t>(part)]; }
 
-// Takes the parts of one step from its time; the answer is what is left of it.
+// Takes the parts of one step from its time, down to this floor and below it; the answer is what is left of it.
 double take_parts(const StepFacts& step, double floor_us, Parts& parts) {
   double left = step.us.value_or(0);
   const auto take = [&](Part part, double us) {
@@ -65,11 +72,7 @@ double critical_path(const std::vector<StepFacts>& steps, const std::vector<doub
 
 std::vector<double> library_floors(const std::vector<StepFacts>& steps) {
   std::vector<double> us;
-  for (const StepFacts& step : steps) {
-    double measured = step.us.value_or(step.layer_us.value_or(step.floor_us));
-    if (step.layer_us) measured = std::min(measured, *step.layer_us);
-    us.push_back(step.kind == StepKind::move ? 0 : measured);
-  }
+  for (const StepFacts& step : steps) us.push_back(step.kind == StepKind::move ? 0 : library_floor(step));
   return us;
 }
 
@@ -83,25 +86,33 @@ Bound fusion_bound(const std::vector<StepFacts>& steps) {
   return {sum(us), critical_path(steps, us)};
 }
 
-Gap split_gap(double measured_us, const std::vector<StepFacts>& steps) {
+namespace {
+
+Gap split_by(const std::vector<double>& floors, const RunTimes& run, const std::vector<StepFacts>& steps) {
   Gap gap;
-  gap.measured_us = measured_us;
-  gap.bound_us = library_bound(steps).critical_us;
-  gap.below_library = measured_us < gap.bound_us;
-  if (gap.below_library) gap.bound_us = fusion_bound(steps).critical_us;
-  std::vector<double> floors = library_floors(steps), left;
-  double in_place = 0;
+  gap.measured_us = run.measured_us;
+  at(gap.parts, Part::launch) = run.launch_us;
+  std::vector<double> left;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    in_place += steps[i].us.value_or(0);
-    // Under the library bound every step is held against the model, as the bound is.
-    const double floor_us = gap.below_library ? steps[i].floor_us : floors[i];
-    left.push_back(take_parts(steps[i], floor_us, gap.steps.emplace_back()));
+    left.push_back(take_parts(steps[i], floors[i], gap.steps.emplace_back()));
     for (std::size_t p = 0; p < kParts; ++p) gap.parts[p] += gap.steps.back()[p];
   }
-  at(gap.parts, Part::launch) = measured_us - in_place;
-  gap.left_us = critical_path(steps, left);
-  at(gap.parts, Part::branches) = sum(left) - gap.left_us;
+  gap.bound_us = critical_path(steps, left);
+  at(gap.parts, Part::branches) = sum(left) - gap.bound_us;
   gap.other = gap.gap_us() - std::accumulate(gap.parts.begin(), gap.parts.end(), 0.0);
+  return gap;
+}
+
+}  // namespace
+
+Gap split_gap(const RunTimes& run, const std::vector<StepFacts>& steps) {
+  std::vector<double> floors = library_floors(steps);
+  Gap gap = split_by(floors, run, steps);
+  gap.below_library = run.measured_us < critical_path(steps, floors);
+  if (run.measured_us >= gap.bound_us) return gap;
+  for (std::size_t i = 0; i < steps.size(); ++i) floors[i] = std::min(floors[i], steps[i].floor_us);
+  gap = split_by(floors, run, steps);
+  gap.below_library = gap.by_floors = true;
   return gap;
 }
 

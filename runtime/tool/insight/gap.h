@@ -27,6 +27,7 @@ struct StepFacts {
   std::vector<std::size_t> after;  // earlier steps whose results it reads
   std::optional<double> us;        // in place; none: it was not run
   std::optional<double> layer_us;  // of the fastest row of the tuning database; none: it has no row
+  std::optional<double> taken_us;  // of the row of the way that ran; none: nothing ran, or that way has no row
   double floor_us = 0;             // bytes / bandwidth or operations / peak, the larger one
   double best_type_us = 0;         // the same in the best type that is allowed
   double edge_us = 0;              // of bytes to and from regions that it could be fused with
@@ -42,9 +43,10 @@ double critical_path(const std::vector<StepFacts>& steps, const std::vector<doub
 struct Bound {
   double serial_us = 0, critical_us = 0;
 };
-// Each step as fast as it was ever measured: the less of its fastest row and its time in place; without both, its
-// floor. A step may be faster in place: it finds its operands in caches that the measurement of a row has emptied. What
-// only moves data counts as 0, because a graph without it computes the same.
+// What a step takes by its fastest measured way. A row is of a call alone, with the caches emptied before it; so where
+// the way that ran has a row too, the time in place is scaled by the ratio of both rows. Otherwise the less of the row
+// and the time in place; without both, the floor. What only moves data counts as 0, because a graph without it computes
+// the same.
 std::vector<double> library_floors(const std::vector<StepFacts>& steps);
 Bound library_bound(const std::vector<StepFacts>& steps);
 // Each step by its bytes and operations alone.
@@ -56,19 +58,27 @@ inline constexpr std::size_t kParts = 6;
 const char* to_string(Part part);
 using Parts = std::array<double, kParts>;  // by Part
 
+// Of a run. Both are measured; neither is computed from the other.
+struct RunTimes {
+  double measured_us = 0;
+  double launch_us = 0;  // in which no step is under way: gaps between steps, copies of inputs and outputs, the host
+};
+
 struct Gap {
-  double measured_us = 0, bound_us = 0;
-  bool below_library = false;  // the run is faster than the library bound: bound_us is the fusion-aware one
+  double measured_us = 0;
+  double bound_us = 0;         // the longest path of what the parts leave of each step: the reachable bound
+  bool below_library = false;  // the run is faster than the longest path of the library bound
+  bool by_floors = false;      // and than the reachable one: each step is held against its floor
   Parts parts{};
-  double other = 0;          // measured - bound - the parts; negative where these reach below the bound
-  double left_us = 0;        // of the run, were all parts won
+  double other = 0;          // measured - bound - the parts: what neither the steps nor `launch` explain
   std::vector<Parts> steps;  // of each step; launch and branches belong to none
   double gap_us() const { return measured_us - bound_us; }
 };
 
-// The parts of measured_us. Every step has a time in place. With all sums exact but for the rounding of doubles:
-// measured_us = bound_us + parts + other.
-Gap split_gap(double measured_us, const std::vector<StepFacts>& steps);
+// The parts of a run. Every step has a time in place. Each part is a sum of its own, and with `other`, but for the
+// rounding of doubles: measured_us = bound_us + parts + other. So other is measured_us - launch_us - all steps,
+// whatever the bounds are.
+Gap split_gap(const RunTimes& run, const std::vector<StepFacts>& steps);
 
 // The step with the most of a part; none has any: nullopt.
 std::optional<std::size_t> largest_step(const Gap& gap, Part part);
