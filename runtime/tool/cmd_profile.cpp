@@ -173,7 +173,8 @@ Command profile_command(const Front& front) {
   return {"profile", "tell where the time of a run goes, and write a timeline for trace viewers",
           "  fusec profile model.onnx --random-weights 1            a table of launches, gaps and the host's part\n"
           "  fusec profile model.onnx --trace run.pftrace           for ui.perfetto.dev\n"
-          "  fusec profile model.onnx --trace run.json --runs 3     for chrome://tracing",
+          "  fusec profile model.onnx --trace run.json --runs 3     for chrome://tracing\n"
+          "  nsys profile --trace=nvtx,cuda fusec run model.onnx    stages and runs are ranges of NVTX, without a flag",
           [flags](Flags& f) {
             declare_model(f, *flags);
             declare_package(f, *flags);
