@@ -30,11 +30,11 @@ std::string nvptx_emitter_key() { return "none"; }
 Result<Artifact> emit_host(const ir::Kernel& kernel, const Target&, const EmitOptions&) {
   return make_evaluated(kernel);
 }
-Result<std::string> emit_host_text(const ir::Kernel& kernel, const Target&) { return ir::print(kernel); }
+Result<std::string> emit_host_text(const ir::Kernel& kernel, const Target&, bool) { return ir::print(kernel); }
 Result<Artifact> emit_nvptx(const ir::Kernel&, const Target& target, const EmitOptions&) { return no_llvm(target); }
-Result<std::string> emit_host_assembly(const ir::Kernel&, const Target& target) { return no_llvm(target); }
-Result<std::string> emit_nvptx_text(const ir::Kernel&, const Target& target) { return no_llvm(target); }
-Result<std::string> emit_nvptx_optimized(const ir::Kernel&, const Target& target) { return no_llvm(target); }
+Result<std::string> emit_host_assembly(const ir::Kernel&, const Target& target, bool) { return no_llvm(target); }
+Result<std::string> emit_nvptx_text(const ir::Kernel&, const Target& target, bool) { return no_llvm(target); }
+Result<std::string> emit_nvptx_optimized(const ir::Kernel&, const Target& target, bool) { return no_llvm(target); }
 Result<std::string> emit_nvptx_ptx(const ir::Kernel&, const Target& target) { return no_llvm(target); }
 #endif
 
@@ -120,19 +120,19 @@ Result<Artifact> emit(const ir::Kernel& kernel, const Target& target, const Emit
   });
 }
 
-Result<std::string> emit_text(const ir::Kernel& kernel, const Target& target, Codegen codegen) {
+Result<std::string> emit_text(const ir::Kernel& kernel, const Target& target, Codegen codegen, bool lines) {
   return guarded([&] {
-    if (target.kind == TargetKind::cpu) return emit_host_text(kernel, target);
-    return codegen == Codegen::llvm ? emit_nvptx_text(kernel, target) : emit_cuda_text(kernel, target, true);
+    if (target.kind == TargetKind::cpu) return emit_host_text(kernel, target, lines);
+    return codegen == Codegen::llvm ? emit_nvptx_text(kernel, target, lines) : emit_cuda_text(kernel, target, true);
   });
 }
 
-Result<std::string> emit_optimized_text(const ir::Kernel& kernel, const Target& target) {
-  return guarded([&] { return emit_nvptx_optimized(kernel, target); });
+Result<std::string> emit_optimized_text(const ir::Kernel& kernel, const Target& target, bool lines) {
+  return guarded([&] { return emit_nvptx_optimized(kernel, target, lines); });
 }
 
-Result<std::string> emit_assembly(const ir::Kernel& kernel, const Target& target) {
-  return guarded([&] { return emit_host_assembly(kernel, target); });
+Result<std::string> emit_assembly(const ir::Kernel& kernel, const Target& target, bool lines) {
+  return guarded([&] { return emit_host_assembly(kernel, target, lines); });
 }
 
 Result<std::string> emit_ptx(const ir::Kernel& kernel, const Target& target) {

@@ -60,12 +60,13 @@ Result<Artifact> emit_with(Codegen emitter, const ir::Kernel& kernel, const Targ
 // The same by the first emitter that takes the kernel.
 Result<Artifact> emit(const ir::Kernel& kernel, const Target& target, const EmitOptions& options = {});
 // Only the writer's text: LLVM IR for a CPU (where kernels are evaluated, the kernel) and for Codegen::llvm, else CUDA
-// C++. Needs no CUDA library.
-Result<std::string> emit_text(const ir::Kernel& kernel, const Target& target, Codegen codegen = Codegen::automatic);
+// C++. Needs no CUDA library. lines, here and below: EmitOptions::lines; CUDA C++ has the statements as comments.
+Result<std::string> emit_text(const ir::Kernel& kernel, const Target& target, Codegen codegen = Codegen::automatic,
+                              bool lines = false);
 // LLVM IR of a GPU's kernel behind the passes that run over it, as code generation takes it.
-Result<std::string> emit_optimized_text(const ir::Kernel& kernel, const Target& target);
+Result<std::string> emit_optimized_text(const ir::Kernel& kernel, const Target& target, bool lines = false);
 // x86 assembly of the code that emit makes for a CPU. `unsupported`: this build has no LLVM.
-Result<std::string> emit_assembly(const ir::Kernel& kernel, const Target& target);
+Result<std::string> emit_assembly(const ir::Kernel& kernel, const Target& target, bool lines = false);
 // The PTX that LLVM generates for a GPU target.
 Result<std::string> emit_ptx(const ir::Kernel& kernel, const Target& target);
 

@@ -55,6 +55,7 @@ struct Artifact {
 
 struct EmitOptions {
   bool keep_text = false;
+  bool lines = false;  // the code says of which line of ir::print it is; for reading it, and of a GPU alone
   Codegen codegen = Codegen::automatic;                     // of a GPU target
   std::function<void(const std::string&)> on_warning = {};  // of faults that do not fail the call; unset: silent
 };

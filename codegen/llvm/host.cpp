@@ -12,6 +12,7 @@
 
 #include "codegen/llvm/compile.h"
 #include "codegen/llvm/division.h"
+#include "codegen/llvm/lines.h"
 #include "codegen/llvm/values.h"
 #include "codegen/llvm/writer.h"
 #include "ir/support/check.h"
@@ -34,6 +35,7 @@ class HostWriter : public Writer {
 
   void write_phase(llvm::Module& module, const Phase& phase, const std::string& name) override {
     phase_function = open_phase(module, ir, name);
+    if (lines != nullptr) lines->open(*phase_function.function);
     index.push(phase_function.entry);
     for (uint32_t i = 0; i < kernel.extents.size(); ++i) {
       index.bind(fusec::ir::ExtentId{i}, extent_argument(phase_function, ir, i), {IndexExpr(0), std::nullopt});
@@ -110,16 +112,18 @@ struct Written {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::TargetMachine> machine;
   std::unique_ptr<llvm::Module> module;
+  std::unique_ptr<Lines> lines;
   std::vector<HostPhase> phases;
   std::vector<std::string> externs;
   Dim local_bytes;
 };
 
-Status write(const ir::Kernel& kernel, const Target& target, Written& out) {
+Status write(const ir::Kernel& kernel, const Target& target, bool lines, Written& out) {
   FUSEC_ASSIGN(out.machine, target_machine(target));
   out.module = std::make_unique<llvm::Module>("kernel", out.context);
   out.module->setTargetTriple(out.machine->getTargetTriple().str());
   out.module->setDataLayout(out.machine->createDataLayout());
+  if (lines) out.lines = std::make_unique<Lines>(kernel, *out.module);
   const Locals locals = plan_locals(kernel);
   out.local_bytes = named(kernel, locals.bytes);
   try {
@@ -127,6 +131,7 @@ Status write(const ir::Kernel& kernel, const Target& target, Written& out) {
     for (const Phase& phase : phases) {
       llvm::IRBuilder<> builder(out.context);
       HostWriter w(kernel, locals, builder, target, out.externs);
+      w.lines = out.lines.get();
       const std::string name = make_entry_name(kernel, out.phases.size(), phases.size());
       out.phases.push_back({name, named(kernel, count_blocks(phase))});
       w.write_phase(*out.module, phase, name);
@@ -134,6 +139,7 @@ Status write(const ir::Kernel& kernel, const Target& target, Written& out) {
   } catch (const CompileError& e) {
     return Status(StatusCode::compile_failed, e.what());
   }
+  if (lines) out.lines->close();
   return {};
 }
 
@@ -158,7 +164,7 @@ std::string host_emitter_key() { return "host-" + std::to_string(kWriterVersion)
 
 Result<Artifact> emit_host(const ir::Kernel& kernel, const Target& target, const EmitOptions& options) {
   return contained<Written>([&](Written& written) -> Result<Artifact> {
-    FUSEC_TRY(write(kernel, target, written));
+    FUSEC_TRY(write(kernel, target, false, written));
     Artifact artifact;
     if (options.keep_text) artifact.text = print_to_text(*written.module);
     FUSEC_ASSIGN(Image image, compile(*written.module, *written.machine));
@@ -174,9 +180,9 @@ Result<Artifact> emit_host(const ir::Kernel& kernel, const Target& target, const
   });
 }
 
-Result<std::string> emit_host_text(const ir::Kernel& kernel, const Target& target) {
+Result<std::string> emit_host_text(const ir::Kernel& kernel, const Target& target, bool lines) {
   return contained<Written>([&](Written& written) -> Result<std::string> {
-    FUSEC_TRY(write(kernel, target, written));
+    FUSEC_TRY(write(kernel, target, lines, written));
     std::string problem;
     llvm::raw_string_ostream stream(problem);
     FUSEC_CHECK(!llvm::verifyModule(*written.module, &stream)) << "the writer made invalid LLVM IR: " << problem;
@@ -184,9 +190,9 @@ Result<std::string> emit_host_text(const ir::Kernel& kernel, const Target& targe
   });
 }
 
-Result<std::string> emit_host_assembly(const ir::Kernel& kernel, const Target& target) {
+Result<std::string> emit_host_assembly(const ir::Kernel& kernel, const Target& target, bool lines) {
   return contained<Written>([&](Written& written) -> Result<std::string> {
-    FUSEC_TRY(write(kernel, target, written));
+    FUSEC_TRY(write(kernel, target, lines, written));
     written.machine->Options.MCOptions.AsmVerbose = true;
     llvm::SmallVector<char, 0> text;
     llvm::raw_svector_ostream stream(text);

@@ -14,8 +14,9 @@ namespace fusec::codegen {
 // Part of the artifact key: the versions of this writer and of LLVM.
 std::string host_emitter_key();
 Result<Artifact> emit_host(const ir::Kernel& kernel, const Target& target, const EmitOptions& options);
-Result<std::string> emit_host_text(const ir::Kernel& kernel, const Target& target);
+// lines: with debug locations, as of EmitOptions.
+Result<std::string> emit_host_text(const ir::Kernel& kernel, const Target& target, bool lines);
 // The assembly of the artifact's code, as the code generator prints it: with its own labels, and its notes on spills.
-Result<std::string> emit_host_assembly(const ir::Kernel& kernel, const Target& target);
+Result<std::string> emit_host_assembly(const ir::Kernel& kernel, const Target& target, bool lines);
 
 }  // namespace fusec::codegen

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "codegen/llvm/division.h"
+#include "codegen/llvm/lines.h"
 #include "codegen/llvm/values.h"
 #include "ir/kernel/mailbox.h"
 #include "ir/support/check.h"
@@ -98,6 +99,7 @@ void fail(const Writer& w, const ir::Stmt& stmt, const std::string& why) {
 }
 
 void write_stmt(Writer& w, const ir::Stmt& stmt) {
+  const LineScope line(w, stmt);
   if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) {
     if (loop->head.tag < ir::LoopTag::block) return write_loop(w, loop->head, [&] { write_block(w, loop->body); });
   }

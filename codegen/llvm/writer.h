@@ -16,6 +16,8 @@
 
 namespace fusec::codegen {
 
+class Lines;
+
 struct Register {
   llvm::Value* raw = nullptr;
   llvm::Value* compute = nullptr;
@@ -51,6 +53,7 @@ struct Writer {
   int cluster = 1, threads = 1;            // blocks of a cluster of this phase, threads of a block
   bool streams = false;                    // streaming stores were written
   bool accesses_memory = false;            // beside slots, so far
+  Lines* lines = nullptr;                  // debug locations, if asked for
 
   Writer(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
          const TargetHooks& hooks, llvm::IntegerType* index_type, const Traits& traits);

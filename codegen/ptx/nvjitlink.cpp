@@ -68,8 +68,10 @@ class Link {
 Result<std::vector<uint8_t>> assemble_by_nvjitlink(const std::string& ptx, const Target& target) {
   const std::string name = architecture_name(target, ptx), arch = "-arch=" + name;
   // -fma=0 alone is not heeded for PTX: products and sums without a rounding mode are contracted.
-  Link link(*nvjitlink_library(),
-            {arch.c_str(), "-fma=0", "-Xptxas=--fmad=false", "-ftz=0", "-prec-div=1", "-prec-sqrt=1", "-no-cache"});
+  std::vector<const char*> options = {arch.c_str(),   "-fma=0",   "-Xptxas=--fmad=false", "-ftz=0", "-prec-div=1",
+                                      "-prec-sqrt=1", "-no-cache"};
+  if (has_lines(ptx)) options.push_back("-lineinfo");
+  Link link(*nvjitlink_library(), std::move(options));
   if (!link.run(ptx)) {
     return Status(StatusCode::compile_failed,
                   "nvJitLink for " + name + ": error " + std::to_string(link.result()) + "\n" + link.error());

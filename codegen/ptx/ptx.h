@@ -63,7 +63,9 @@ bool exceeds_registers(const Artifact& artifact, const std::vector<int>& most);
 // Compiles without contraction, with IEEE division and square root, and with denormals, after the workarounds for the
 // assembler's own ptxas. It is the PTX compiler, unless the nvJitLink that is found is of an older CUDA; else, and for
 // what the PTX compiler refuses, nvJitLink. `unsupported`: this build or this machine has neither.
+// Keeps the lines that .loc gives.
 Result<std::vector<uint8_t>> assemble(const std::string& ptx, const Target& target);
+inline bool has_lines(const std::string& ptx) { return ptx.find("\n\t.loc\t") != std::string::npos; }
 bool has_assembler();
 // Those that `assemble` may use, with their versions: "ptx-compiler-13.0 nvjitlink-13.0"; "assembler-none".
 std::string assembler_key();

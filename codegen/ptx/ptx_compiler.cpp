@@ -69,7 +69,9 @@ class Program {
 Result<std::vector<uint8_t>> assemble_once(const std::string& ptx, const Target& target) {
   const std::string name = architecture_name(target, ptx), arch = "--gpu-name=" + name;
   Program program(*ptx_compiler_library(), ptx);
-  if (!program.compile({arch.c_str(), "--fmad=false"})) {
+  std::vector<const char*> options = {arch.c_str(), "--fmad=false"};
+  if (has_lines(ptx)) options.push_back("--generate-line-info");
+  if (!program.compile(options)) {
     return Status(StatusCode::compile_failed, "the PTX compiler for " + name + ": error " +
                                                   std::to_string(program.result()) + "\n" + program.error());
   }

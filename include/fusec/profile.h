@@ -50,18 +50,26 @@ struct FUSEC_API Profile {
   std::string source;
   int64_t runs = 0;        // that were traced; as many ran untraced
   double measured_us = 0;  // of an untraced run: its call. All times are means over the middle half of the runs
-  double traced_us = 0;    // of a traced run
-  // Parts of traced_us, which they add up to.
-  double sum_us = 0;                       // launches
-  double copies_us = 0;                    // of tensors, and what clears and fetches findings about indices
-  double gaps_us = 0;                      // between launches
-  double host_us = 0;                      // before the first of these and after the last
+  double device_us = 0;    // of it, from the begin of a GPU's first work to the end of its last; 0 on a CPU
+  // Of a traced run. Runs on a GPU that take 0.5 ms or longer are put on the stream one behind another, so that the GPU
+  // need not wait for the host, which tracing makes slower: this is then the time from the end of one to that of the
+  // next.
+  double traced_us = 0;
+  // Parts of measured_us. The first three are those of a traced run.
+  double sum_us = 0;     // launches
+  double copies_us = 0;  // of tensors, and what clears and fetches findings about indices
+  double gaps_us = 0;    // between the first launch and the last, in which nothing ran
+  // The host's. On a GPU measured_us - device_us; on a CPU what a traced run spends before the first launch and after
+  // the last.
+  double host_us = 0;
+  // What is left of measured_us. Below 0: traced launches took longer than those of untraced runs do.
+  double unexplained_us = 0;
   std::vector<LaunchProfile> launches;     // of a run: without those that run once per plan
   std::vector<ProfileSlice> slices;        // of all traced runs, by track and time
   std::map<std::string, double> counters;  // of the processor, per untraced run: "cycles", ...
   std::vector<std::string> notes;          // what could not be measured, and why
 
-  // What tracing costs: 1 is nothing.
+  // What tracing costs: 1 is nothing. Parts do not have it, except those of launches on a CPU.
   double slow_down() const { return measured_us > 0 ? traced_us / measured_us : 0; }
   double parts_us() const { return sum_us + copies_us + gaps_us + host_us; }
 };

@@ -40,7 +40,8 @@ bool has_systematic_names(const Kernel& kernel) {
 
 class Printer {
  public:
-  explicit Printer(const Kernel& kernel) : k_(kernel), systematic_(has_systematic_names(kernel)) {}
+  explicit Printer(const Kernel& kernel, std::map<const Stmt*, int>* lines = nullptr)
+      : k_(kernel), systematic_(has_systematic_names(kernel)), lines_(lines) {}
 
   std::string kernel() {
     out_ =
@@ -93,6 +94,7 @@ class Printer {
 
   void stmt(const Stmt& s, int depth) {
     const std::string indent(2 * static_cast<std::size_t>(depth), ' ');
+    if (lines_ != nullptr) lines_->emplace(&s, next_line());
     out_ += indent + head(s);
     const std::vector<const Block*> blocks = nested_blocks(s);
     if (blocks.empty()) {
@@ -109,6 +111,13 @@ class Printer {
       block(scan->then, depth + 1);
     }
     out_ += indent + "}\n";
+  }
+
+  // Of what is printed next.
+  int next_line() {
+    line_ += static_cast<int>(std::count(out_.begin() + counted_, out_.end(), '\n'));
+    counted_ = static_cast<std::ptrdiff_t>(out_.size());
+    return line_;
   }
 
   std::string yields(const std::vector<RegId>& dst, const std::vector<Operand>& yield) const {
@@ -233,7 +242,10 @@ class Printer {
 
   const Kernel& k_;
   const bool systematic_;  // then expressions print themselves
+  std::map<const Stmt*, int>* const lines_;
   std::string out_;
+  std::ptrdiff_t counted_ = 0;  // of out_, by next_line()
+  int line_ = 1;
 };
 
 }  // namespace
@@ -311,6 +323,11 @@ DType implied_dtype(const Kernel& kernel, const Let& let, std::size_t arg) {
 }
 
 std::string print(const Kernel& kernel) { return Printer(kernel).kernel(); }
+NumberedText print_numbered(const Kernel& kernel) {
+  NumberedText out;
+  out.text = Printer(kernel, &out.lines).kernel();
+  return out;
+}
 std::string print_stmt(const Kernel& kernel, const Stmt& stmt) { return Printer(kernel).head(stmt); }
 
 }  // namespace fusec::ir

@@ -18,6 +18,7 @@
 // extents does.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -28,6 +29,12 @@
 namespace fusec::ir {
 
 std::string print(const Kernel& kernel);
+// The same, and the line on which each statement begins. The first line is 1.
+struct NumberedText {
+  std::string text;
+  std::map<const Stmt*, int> lines;
+};
+NumberedText print_numbered(const Kernel& kernel);
 // One statement without its nested blocks, for messages: "store y[i0], v1".
 std::string print_stmt(const Kernel& kernel, const Stmt& stmt);
 

@@ -83,7 +83,8 @@ class HostRunner final : public Runner {
   }
 
   Status run_traced(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs,
-                    RunTrace& trace) override {
+                    std::span<RunTrace> traces) override {
+    RunTrace& trace = traces.front();
     auto& own = static_cast<HostState&>(state);
     if (own.generation != generation_) FUSEC_TRY(renew(own));
     FUSEC_TRY(take_inputs(*own.plan, inputs));

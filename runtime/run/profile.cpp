@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// All times are means over the same runs, the middle half of the traced ones by time: so they add up to the mean time
-// of these runs, and runs that were disturbed do not count.
+// Times of launches, copies and gaps are means over the same runs, the middle half of the traced ones by time: so they
+// add up, and runs that were disturbed do not count. Tracing makes the host slower, so the host's part on a GPU is that
+// of untraced runs.
 
 #include "runtime/run/profile.h"
 
@@ -84,6 +85,11 @@ void summarize(const Plan& plan, const PlanStats& stats, const ProfiledRuns& run
     profile.traced_us += part * to_us(by_time[r]->end - by_time[r]->begin);
     add_shares(plan, share_time(*by_time[r], plan.launches.size()), part, profile);
   }
+  if (!runs.device_us.empty()) {
+    profile.device_us = middle_mean(runs.device_us);
+    profile.host_us = std::max(0.0, profile.measured_us - profile.device_us);
+  }
+  profile.unexplained_us = profile.measured_us - profile.parts_us();
   place_launches(plan, *by_time[by_time.size() / 2], profile);
   for (LaunchProfile& launch : profile.launches) {
     if (launch.info.us > 0) launch.gb_per_s = static_cast<double>(launch.info.bytes) / (1e3 * launch.info.us);

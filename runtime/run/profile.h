@@ -12,6 +12,7 @@ namespace fusec::runtime {
 
 struct ProfiledRuns {
   std::vector<double> untraced_us;
+  std::vector<double> device_us;  // of untraced runs; empty where there is no device beside the host
   std::vector<RunTrace> traced;
 };
 

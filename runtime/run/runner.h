@@ -43,9 +43,18 @@ class Runner {
   virtual Status run(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us) = 0;
   // Readies the tracing of runs of this plan, and tells how they are measured: Profile::source.
   virtual Result<std::string> begin_tracing(PlanState& state) = 0;
-  // Runs and fills `trace`, whose begin is set already.
+  // Runs so many times and fills `traces`; the begin of the first is set already. The runs follow one another without
+  // waiting for their ends in between.
   virtual Status run_traced(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs,
-                            RunTrace& trace) = 0;
+                            std::span<RunTrace> traces) = 0;
+  // How many runs such as this one run_traced should take at once, so that the device is as busy as in untraced runs.
+  virtual std::size_t traced_at_once(const RunTrace& /*trace*/) const { return 1; }
+  // Runs, untraced, and tells the microseconds from the begin of the device's first work to the end of its last,
+  // without those in which it waits for the host to put work on the stream. 0: the host is the device.
+  virtual Result<double> run_device_us(PlanState& /*state*/, std::span<const Tensor> /*inputs*/,
+                                       std::span<Tensor> /*outputs*/) {
+    return 0.0;
+  }
   // Runs between traced ones are as fast as any; false: only once tracing has ended.
   virtual bool traces_beside_runs() const { return true; }
   // Runs are as before from here on. Also called after failures and twice.

@@ -224,34 +224,46 @@ Status Session::Impl::trace_runs(Ready& entry, std::span<const Tensor> inputs, s
                                  const ProfileOptions& options, Profile& profile) {
   const runtime::Plan& plan = *entry.plan;
   runtime::ProfiledRuns all;
-  const auto run_once = [&](runtime::RunTrace* trace) -> Status {
+  const auto trace_once = [&](std::span<runtime::RunTrace> traces) -> Status {
+    traces.front().begin = runtime::now_ns();
+    FUSEC_TRY(check(inputs, to));
+    (void)find(inputs);
+    const runtime::Lease team(plan.loaded->device == nullptr ? plan.team : 1);
+    FUSEC_TRY(runner->run_traced(*entry.state, inputs, to, traces));
+    runs += static_cast<int64_t>(traces.size());
+    return {};
+  };
+  const auto time_once = [&]() -> Status {
     const int64_t begin = runtime::now_ns();
     FUSEC_TRY(check(inputs, to));
     (void)find(inputs);
     const runtime::Lease team(plan.loaded->device == nullptr ? plan.team : 1);
-    if (trace != nullptr) {
-      trace->begin = begin;
-      FUSEC_TRY(runner->run_traced(*entry.state, inputs, to, *trace));
-    } else {
-      FUSEC_TRY(runner->run(*entry.state, inputs, to, nullptr));
-      all.untraced_us.push_back(1e-3 * static_cast<double>(runtime::now_ns() - begin));
-    }
+    FUSEC_TRY(runner->run(*entry.state, inputs, to, nullptr));
+    all.untraced_us.push_back(runtime::to_us(runtime::now_ns() - begin));
     ++runs;
+    if (plan.loaded->device == nullptr) return {};
+    FUSEC_ASSIGN(const double device_us, runner->run_device_us(*entry.state, inputs, to));
+    all.device_us.push_back(device_us);
     return {};
   };
-  constexpr int64_t kFirst = 3;  // runs that make room for records and capture a graph
+  constexpr std::size_t kFirst = 3;  // runs that make room for records and capture a graph
   const bool in_turn = runner->traces_beside_runs();
-  all.traced.resize(static_cast<std::size_t>(options.runs + kFirst));
-  for (runtime::RunTrace& trace : all.traced) {
-    FUSEC_TRY(run_once(&trace));
-    if (in_turn) FUSEC_TRY(run_once(nullptr));
+  all.traced.resize(static_cast<std::size_t>(options.runs) + kFirst);
+  std::span<runtime::RunTrace> left = all.traced;
+  for (std::size_t at_once = 1; !left.empty(); left = left.subspan(at_once)) {
+    const std::size_t done = all.traced.size() - left.size();
+    if (done == kFirst) at_once = runner->traced_at_once(all.traced[kFirst - 1]);
+    at_once = std::min(at_once, left.size());
+    FUSEC_TRY(trace_once(left.first(at_once)));
+    if (in_turn) FUSEC_TRY(time_once());
   }
   if (!in_turn) {
     FUSEC_TRY(runner->end_tracing(*entry.state));
-    for (int64_t i = 0; i < options.runs + kFirst; ++i) FUSEC_TRY(run_once(nullptr));
+    for (std::size_t i = 0; i < all.traced.size(); ++i) FUSEC_TRY(time_once());
   }
   all.traced.erase(all.traced.begin(), all.traced.begin() + kFirst);
-  all.untraced_us.erase(all.untraced_us.begin(), all.untraced_us.begin() + kFirst);
+  for (std::vector<double>* const us : {&all.untraced_us, &all.device_us})
+    if (!us->empty()) us->erase(us->begin(), us->begin() + kFirst);
   runtime::summarize(plan, runtime::describe(plan, engine.target(), ir::Residence::near), all, profile);
   return runner->add_facts(*entry.state, profile);
 }

@@ -43,6 +43,10 @@ TimeShares share_time(const RunTrace& run, std::size_t launches) {
     return shares;
   }
   shares.host_us = to_us(spans.front().begin - run.begin);
+  int64_t last_launch = run.begin;
+  for (const TraceSpan& span : spans)
+    if (span.launch >= 0) last_launch = std::max(last_launch, span.begin);
+  bool launched = false;
   std::vector<const TraceSpan*> active;
   int64_t at = spans.front().begin;
   const auto pass_to = [&](int64_t until) {
@@ -57,10 +61,12 @@ TimeShares share_time(const RunTrace& run, std::size_t launches) {
   for (const TraceSpan& span : spans) {
     pass_to(span.begin);
     if (at < span.begin) {
-      shares.gaps_us += to_us(span.begin - at);
-      if (span.launch >= 0) shares.gap_us[static_cast<std::size_t>(span.launch)] += to_us(span.begin - at);
+      const bool is_gap = launched && span.begin <= last_launch;
+      (is_gap ? shares.gaps_us : shares.host_us) += to_us(span.begin - at);
+      if (is_gap && span.launch >= 0) shares.gap_us[static_cast<std::size_t>(span.launch)] += to_us(span.begin - at);
       at = span.begin;
     }
+    launched = launched || span.launch >= 0;
     active.push_back(&span);
   }
   pass_to(run.end);

@@ -47,8 +47,9 @@ struct RunTrace {
 // How the time of one run is divided. The parts add up to its time.
 struct TimeShares {
   std::vector<double> launch_us, gap_us;  // by launch of the plan; gap_us: before it, with nothing under way
-  double copies_us = 0, gaps_us = 0;
-  double host_us = 0;  // before the first span and after the last
+  double copies_us = 0;
+  double gaps_us = 0;  // between the first launch and the last
+  double host_us = 0;  // before the first launch and after the last, with nothing under way
   double total_us() const;
 };
 TimeShares share_time(const RunTrace& run, std::size_t launches);

@@ -20,7 +20,7 @@ namespace {
 
 struct EmitFlags : ModelFlags {
   std::string kernel, node, as;
-  bool lowered = false, optimized = false;
+  bool lowered = false, optimized = false, lines = false;
 };
 
 bool is_of_node(const ir::Graph& graph, const ir::Node& node, const std::string& name) {
@@ -86,7 +86,8 @@ Result<bool> emit_texts(const FrontEnd& f, const EmitFlags& flags) {
 }
 
 Result<bool> emit_forms(const FrontEnd& f, const EmitFlags& flags) {
-  FUSEC_ASSIGN(const CodeRequest request, parse_code_request(flags.as, flags.optimized, f.target, f.options.codegen));
+  FUSEC_ASSIGN(CodeRequest request, parse_code_request(flags.as, flags.optimized, f.target, f.options.codegen));
+  request.lines = flags.lines;
   FUSEC_ASSIGN(const std::vector<ir::KernelId> ids, wanted_kernels(f, flags));
   Json list = Json::array();
   std::string out;
@@ -115,6 +116,9 @@ Result<bool> emit_forms(const FrontEnd& f, const EmitFlags& flags) {
 
 Result<bool> emit(const EmitFlags& flags) {
   if (flags.as.empty() && flags.optimized) return Status(StatusCode::invalid_argument, "--optimized needs --as llvm");
+  if (flags.lines && (flags.as.empty() || flags.as == "cuda"))
+    return Status(StatusCode::invalid_argument,
+                  "--lines needs --as with asm, llvm, ptx or sass; CUDA C++ has the statements as comments");
   if (!flags.as.empty() && flags.lowered)
     return Status(StatusCode::invalid_argument, "--lowered prints the kernel, --as its code: give one of them");
   FUSEC_ASSIGN(const FrontEnd f, run_stages(flags, Stage::select));
@@ -138,6 +142,8 @@ Command emit_command() {
         f.option("--node", flags->node, "NAME: only kernels with a node whose name or origin holds this");
         f.option("--as", flags->as, "llvm or asm of a CPU; cuda, llvm, ptx or sass of a GPU, with its figures");
         f.flag("--optimized", flags->optimized, "with --as llvm of a GPU: behind the passes");
+        f.flag("--lines", flags->lines,
+               "with --as asm, llvm, ptx or sass: the lines that --lowered prints, beside what is made of them");
         f.flag("--lowered", flags->lowered, "the kernels as the writers take them: what one thread of a GPU does");
       },
       [flags] { return emit(*flags); }};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements `fusec explain`: runs the stages up to select and shows, for each region, its nodes, bytes and kernel, and
-// why each fusion boundary was not fused. It emits and runs no code.
+// why each fusion boundary was not fused. It runs no code, and makes that of a GPU's kernels alone, where they are
+// shown.
 
 #include <fmt/format.h>
 
@@ -9,12 +10,14 @@
 #include <optional>
 #include <set>
 
+#include "compiler/lower/gpu/gpu.h"
 #include "ir/cost/cost.h"
 #include "ir/support/check.h"
 #include "ir/text/kernel_text.h"
 #include "runtime/plan/resolve.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/inputs.h"
+#include "runtime/tool/kernel_code.h"
 #include "runtime/tool/model_file.h"
 
 namespace fusec::tool {
@@ -33,6 +36,7 @@ struct Explained {
   std::vector<const compiler::FusionBoundary*> boundaries;  // into it
   int64_t bytes = 0;                                        // its inputs and outputs, each once
   std::optional<ir::KernelCost> cost;                       // of a generated step
+  std::vector<CodePart> code;                               // of its kernels, where they are shown
   bool once = false;                                        // per plan, not in each run
 };
 
@@ -126,6 +130,22 @@ std::vector<std::string> kernel_names(const FrontEnd& f, const Explained& e) {
   return names;
 }
 
+// The functions of a generated region's kernels on a GPU, with their registers and spills, as `fusec emit` tells. None
+// where nothing makes machine code.
+std::vector<CodePart> code_parts(const FrontEnd& f, const Explained& e) {
+  std::vector<CodePart> parts;
+  if (e.candidate == nullptr || f.target.kind != TargetKind::cuda) return parts;
+  for (const ir::Step& step : e.candidate->steps) {
+    const auto* launch = std::get_if<ir::KernelStep>(&step.v);
+    if (launch == nullptr) continue;
+    const auto lowered = compiler::lower_for_writer(f.program.kernels[launch->kernel], f.target);
+    if (!lowered.ok()) continue;
+    const auto code = make_code(*lowered, f.target, {.form = CodeForm::ptx, .codegen = f.options.codegen});
+    if (code.ok()) parts.insert(parts.end(), code->parts.begin(), code->parts.end());
+  }
+  return parts;
+}
+
 // The symbols whose values these kernels all serve; Options::specialize makes others for the values at hand.
 std::set<std::string> served_symbols(const Explained& e) {
   std::set<std::string> symbols;
@@ -215,6 +235,7 @@ std::string text(const FrontEnd& f, const Explained& e, std::size_t number, bool
     out += candidate_lines(f, *e.variant) + fmt::format("  picked: {}\n", pick_text(f, *e.variant));
   if (e.cost)
     for (const ir::PhaseCost& phase : e.cost->phases) out += phase_text(phase);
+  for (const CodePart& part : e.code) out += "    " + part_text(part) + "\n";
   return out + kernel_texts(f, e);
 }
 
@@ -228,7 +249,10 @@ Json make_json(const FrontEnd& f, const Explained& e, std::size_t number, bool d
   json["predicted_us"] = e.cost ? Json(e.cost->predicted_us) : Json();
   json["bound_us"] = e.cost ? Json(e.cost->bound_us) : Json();
   if (e.variant != nullptr && e.variant->candidates.size() > 1) json["candidates"] = candidates_json(f, *e.variant);
-  if (detail) json["kernel"] = kernel_texts(f, e);
+  if (!detail) return json;
+  json["kernel"] = kernel_texts(f, e);
+  json["code"] = Json::array();
+  for (const CodePart& part : e.code) json["code"].push_back(make_json(part));
   return json;
 }
 
@@ -243,8 +267,9 @@ Result<bool> explain(const ExplainFlags& flags) {
   std::map<std::string, int> reasons;
   const Steps once = find_once_steps(f, symbols);
   for (std::size_t i = 0; i < f.partition.regions.size(); ++i) {
-    const Explained e = explain_region(f, i, symbols, once);
+    Explained e = explain_region(f, i, symbols, once);
     if (!flags.node.empty() && !matches(e, flags.node)) continue;
+    if (detail) e.code = code_parts(f, e);
     for (const compiler::FusionBoundary* boundary : e.boundaries) ++reasons[boundary->reason];
     out += text(f, e, i, detail);
     list.push_back(make_json(f, e, i, detail));
@@ -268,15 +293,17 @@ Result<bool> explain(const ExplainFlags& flags) {
 
 Command explain_command() {
   auto flags = std::make_shared<ExplainFlags>();
-  return {"explain", "what each step fuses, and why its boundaries were not fused",
-          "  fusec explain model.onnx --random-weights 1\n"
-          "  fusec explain model.onnx --node /features.0/Add     the step of this node, with its kernel\n"
-          "  fusec explain graph.fir -v                          every kernel",
-          [flags](Flags& f) {
-            declare_model(f, *flags, kWeights | kCompiles | kShapes | kVerbose);
-            f.option("--node", flags->node, "NAME: only steps with a node whose name or origin holds this");
-          },
-          [flags] { return explain(*flags); }};
+  return {
+      "explain", "what each step fuses, and why its boundaries were not fused",
+      "  fusec explain model.onnx --random-weights 1\n"
+      "  fusec explain model.onnx --node /features.0/Add     the step of this node, with its kernel; of a GPU, with\n"
+      "                                                      its registers and spills\n"
+      "  fusec explain graph.fir -v                          every kernel",
+      [flags](Flags& f) {
+        declare_model(f, *flags, kWeights | kCompiles | kShapes | kVerbose);
+        f.option("--node", flags->node, "NAME: only steps with a node whose name or origin holds this");
+      },
+      [flags] { return explain(*flags); }};
 }
 
 }  // namespace fusec::tool

@@ -21,7 +21,7 @@ struct ProfileFlags : ModelFlags {
   int64_t runs = 0;
 };
 
-double share(const Profile& profile, double us) { return profile.traced_us > 0 ? us / profile.traced_us : 0; }
+double share(const Profile& profile, double us) { return profile.measured_us > 0 ? us / profile.measured_us : 0; }
 
 Json launches_json(const Profile& profile) {
   Json list = Json::array();
@@ -55,12 +55,14 @@ Json make_json(const Profile& profile, const Engine& engine, const Symbols& symb
           {"source", profile.source},
           {"runs", profile.runs},
           {"measured_us", profile.measured_us},
+          {"device_us", profile.device_us},
           {"traced_us", profile.traced_us},
           {"slow_down", profile.slow_down()},
           {"sum_us", profile.sum_us},
           {"copies_us", profile.copies_us},
           {"gaps_us", profile.gaps_us},
           {"host_us", profile.host_us},
+          {"unexplained_us", profile.unexplained_us},
           {"launches", launches_json(profile)},
           {"counters", profile.counters},
           {"notes", profile.notes}};
@@ -97,16 +99,17 @@ std::string launches_table(const Profile& profile, bool gpu) {
   if (profile.copies_us > 0) part("copies", profile.copies_us, "of inputs, outputs and findings about indices");
   part("gaps", profile.gaps_us, "between launches");
   part("host", profile.host_us, "before the first launch and after the last");
+  part("unexplained", profile.unexplained_us, "what a run without tracing takes beside these");
   return table.str();
 }
 
 std::string sum_line(const Profile& profile) {
-  const double difference = profile.measured_us > 0 ? profile.parts_us() / profile.measured_us - 1 : 0;
   return fmt::format(
-      "launches {:.1f}{} + gaps {:.1f} + host {:.1f} = {:.1f} us; a run without tracing takes {:.1f} us ({:+.1f}%); "
-      "tracing slows a run down {:.2f} times",
+      "launches {:.1f}{} + gaps {:.1f} + host {:.1f} = {:.1f} us; a run without tracing takes {:.1f} us, of which "
+      "{:.1f} ({:.1f}%) are unexplained; a traced run takes {:.1f} us, {:.2f} times as long",
       profile.sum_us, profile.copies_us > 0 ? fmt::format(" + copies {:.1f}", profile.copies_us) : "", profile.gaps_us,
-      profile.host_us, profile.parts_us(), profile.measured_us, 100 * difference, profile.slow_down());
+      profile.host_us, profile.parts_us(), profile.measured_us, profile.unexplained_us,
+      100 * share(profile, profile.unexplained_us), profile.traced_us, profile.slow_down());
 }
 
 const char* source_text(const Profile& profile) {
@@ -170,7 +173,8 @@ Command profile_command(const Front& front) {
   return {"profile", "tell where the time of a run goes, and write a timeline for trace viewers",
           "  fusec profile model.onnx --random-weights 1            a table of launches, gaps and the host's part\n"
           "  fusec profile model.onnx --trace run.pftrace           for ui.perfetto.dev\n"
-          "  fusec profile model.onnx --trace run.json --runs 3     for chrome://tracing",
+          "  fusec profile model.onnx --trace run.json --runs 3     for chrome://tracing\n"
+          "  nsys profile --trace=nvtx,cuda fusec run model.onnx    stages and runs are ranges of NVTX, without a flag",
           [flags](Flags& f) {
             declare_model(f, *flags);
             declare_package(f, *flags);

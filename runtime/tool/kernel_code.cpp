@@ -13,6 +13,8 @@
 
 #include "codegen/emit.h"
 #include "codegen/ptx/ptx.h"
+#include "ir/text/kernel_text.h"
+#include "runtime/tool/code_lines.h"
 #include "runtime/tool/disassemble.h"
 
 namespace fusec::tool {
@@ -114,24 +116,25 @@ std::vector<CodePart> cpu_parts(const std::string& assembly) {
 Result<KernelCode> make_cpu_code(const ir::Kernel& lowered, const Target& target, const CodeRequest& request) {
   KernelCode code;
   code.made_by = "LLVM";
-  FUSEC_ASSIGN(std::string assembly, codegen::emit_assembly(lowered, target));
+  FUSEC_ASSIGN(std::string assembly, codegen::emit_assembly(lowered, target, request.lines));
   code.parts = cpu_parts(assembly);
   code.text = std::move(assembly);
   if (request.form == CodeForm::llvm) {
-    FUSEC_ASSIGN(code.text, codegen::emit_text(lowered, target, Codegen::llvm));
+    FUSEC_ASSIGN(code.text, codegen::emit_text(lowered, target, Codegen::llvm, request.lines));
   }
   return code;
 }
 
 // LLVM IR and CUDA C++ are there even where nothing makes machine code of them.
 Result<std::string> written_text(const ir::Kernel& lowered, const Target& target, const CodeRequest& request) {
-  if (request.optimized) return codegen::emit_optimized_text(lowered, target);
-  return codegen::emit_text(lowered, target, emitter_of(request));
+  if (request.optimized) return codegen::emit_optimized_text(lowered, target, request.lines);
+  return codegen::emit_text(lowered, target, emitter_of(request), request.lines);
 }
 
 Result<codegen::Artifact> make_artifact(const ir::Kernel& lowered, const Target& target, const CodeRequest& request) {
   codegen::EmitOptions options;
   options.codegen = emitter_of(request);
+  options.lines = request.lines;
   return codegen::emit(lowered, target, options);
 }
 
@@ -157,10 +160,14 @@ Result<KernelCode> make_gpu_code(const ir::Kernel& lowered, const Target& target
   }
   if (request.form == CodeForm::ptx) code.text = artifact->ptx;
   if (request.form == CodeForm::sass) {
-    FUSEC_ASSIGN(code.text, disassemble(artifact->image, false));
+    FUSEC_ASSIGN(code.text, disassemble(artifact->image, request.lines));
   }
   return code;
 }
+
+}  // namespace
+
+const char* comment_of(CodeForm form) { return row(form).comment; }
 
 std::string part_text(const CodePart& part) {
   if (part.threads == 0)
@@ -172,8 +179,6 @@ std::string part_text(const CodePart& part) {
       part.name, part.instructions, part.threads, part.registers, part.local_bytes, part.shared_bytes,
       part.blocks_per_sm, part.bound);
 }
-
-}  // namespace
 
 Result<CodeRequest> parse_code_request(const std::string& form, bool optimized, const Target& target, Codegen codegen) {
   const auto* found =
@@ -193,8 +198,10 @@ Result<CodeRequest> parse_code_request(const std::string& form, bool optimized, 
 }
 
 Result<KernelCode> make_code(const ir::Kernel& lowered, const Target& target, const CodeRequest& request) {
-  return target.kind == TargetKind::cpu ? make_cpu_code(lowered, target, request)
-                                        : make_gpu_code(lowered, target, request);
+  Result<KernelCode> code = target.kind == TargetKind::cpu ? make_cpu_code(lowered, target, request)
+                                                           : make_gpu_code(lowered, target, request);
+  if (code.ok() && request.lines) code->text = with_kernel_lines(code->text, ir::print(lowered), request.form);
+  return code;
 }
 
 std::string commented(const KernelCode& code, const std::string& title, CodeForm form) {
@@ -206,23 +213,25 @@ std::string commented(const KernelCode& code, const std::string& title, CodeForm
   return out + code.text;
 }
 
+Json make_json(const CodePart& part) {
+  Json one = {{"name", part.name}, {"instructions", part.instructions}};
+  if (part.threads == 0) {
+    one["vector_bytes"] = part.vector_bytes;
+    one["spilled_bytes"] = part.local_bytes;
+    return one;
+  }
+  one["threads"] = part.threads;
+  one["registers"] = part.registers;
+  one["local_bytes"] = part.local_bytes;
+  one["shared_bytes"] = part.shared_bytes;
+  one["blocks_per_sm"] = part.blocks_per_sm;
+  one["bound"] = part.bound;
+  return one;
+}
+
 Json make_json(const KernelCode& code) {
   Json parts = Json::array();
-  for (const CodePart& part : code.parts) {
-    Json one = {{"name", part.name}, {"instructions", part.instructions}};
-    if (part.threads == 0) {
-      one["vector_bytes"] = part.vector_bytes;
-      one["spilled_bytes"] = part.local_bytes;
-    } else {
-      one["threads"] = part.threads;
-      one["registers"] = part.registers;
-      one["local_bytes"] = part.local_bytes;
-      one["shared_bytes"] = part.shared_bytes;
-      one["blocks_per_sm"] = part.blocks_per_sm;
-      one["bound"] = part.bound;
-    }
-    parts.push_back(std::move(one));
-  }
+  for (const CodePart& part : code.parts) parts.push_back(make_json(part));
   Json out = {{"made_by", code.made_by}, {"parts", parts}};
   if (!code.no_parts.empty()) out["no_figures"] = code.no_parts;
   out["text"] = code.text;

@@ -21,6 +21,7 @@ struct CodeRequest {
   CodeForm form = CodeForm::llvm;
   Codegen codegen = Codegen::automatic;
   bool optimized = false;  // LLVM IR of a GPU's kernel behind the passes
+  bool lines = false;      // the kernel's lines are comments in the code
 };
 
 // One function: a phase of the kernel.
@@ -46,8 +47,13 @@ struct KernelCode {
 Result<CodeRequest> parse_code_request(const std::string& form, bool optimized, const Target& target, Codegen codegen);
 // `lowered`: the kernel as the writers take it.
 Result<KernelCode> make_code(const ir::Kernel& lowered, const Target& target, const CodeRequest& request);
+// The figures of a part in a line.
+std::string part_text(const CodePart& part);
+// What begins a comment.
+const char* comment_of(CodeForm form);
 // Lines of comments in the form's own notation, then the text.
 std::string commented(const KernelCode& code, const std::string& title, CodeForm form);
 Json make_json(const KernelCode& code);
+Json make_json(const CodePart& part);
 
 }  // namespace fusec::tool

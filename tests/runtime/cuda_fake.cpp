@@ -357,7 +357,7 @@ void fill_streams(runtime::cuda::Driver& d) {
   };
   d.cuEventElapsedTime = [](float* ms, CUevent, CUevent) {
     FAKE_ENTER("cuEventElapsedTime")
-    *ms = 0.5f;
+    *ms = active->elapsed_ms;
     return CUDA_SUCCESS;
   };
 }

@@ -58,11 +58,12 @@ struct Ran {
   int64_t begin, end;
 };
 std::vector<Ran> ran;
+int64_t kernel_ns = 20'000;
 
 void add_one_and_note(const codegen::HostArgs* args, int64_t begin, int64_t end, void* local) {
   const int64_t from = runtime::now_ns();
   add_one(args, begin, end, local);
-  while (runtime::now_ns() < from + 20'000) {
+  while (runtime::now_ns() < from + kernel_ns) {
   }
   if (begin == 0) ran.push_back({from, runtime::now_ns()});
 }
@@ -88,6 +89,8 @@ class CuptiProfile : public testing::Test {
   CuptiProfile() : home_("FUSEC_CUDA_HOME", FUSEC_FAKE_CUPTI) {
     library_ = dlopen(FUSEC_FAKE_CUPTI "/lib64/libcupti.so.13", RTLD_NOW);
     ran.clear();
+    kernel_ns = 20'000;
+    fake_.elapsed_ms = 0.06f;
     tell(130500, 0);
   }
   ~CuptiProfile() override { reset()(0, 0, nullptr); }
@@ -99,8 +102,10 @@ class CuptiProfile : public testing::Test {
   int enabled() const { return reinterpret_cast<int (*)()>(dlsym(library_, "fake_cupti_enabled"))(); }
 
   static void emit(Add add) {
-    for (const Ran& one : ran) add(10, "slow", one.begin, one.end, 7);
-    if (!ran.empty()) add(1, nullptr, ran.back().end, ran.back().end, 7);
+    for (std::size_t i = 0; i < ran.size(); ++i) {
+      add(10, "slow", ran[i].begin, ran[i].end, 7);
+      if (i % 3 == 2) add(1, nullptr, ran[i].end, ran[i].end, 7);
+    }
     ran.clear();
   }
 
@@ -140,8 +145,12 @@ TEST_F(CuptiProfile, KernelsInsideTheGraphAreTimed) {
       EXPECT_EQ(launch.registers, 42) << "CUPTI says 42 and the driver 32: the larger one";
       EXPECT_EQ(launch.track, "stream 7");
     }
-    EXPECT_NEAR(profile->parts_us(), profile->traced_us, 1e-6);
-    EXPECT_GT(profile->host_us, 0);
+    EXPECT_NEAR(profile->parts_us() + profile->unexplained_us, profile->measured_us, 1e-6);
+    EXPECT_NEAR(profile->device_us, 60, 1e-3) << "by events";
+    EXPECT_GT(profile->measured_us, 60);
+    EXPECT_NEAR(profile->host_us, profile->measured_us - profile->device_us, 1e-6);
+    EXPECT_GE(profile->sum_us, 60);
+    EXPECT_GE(profile->traced_us, profile->sum_us);
     EXPECT_LT(profile->launches[0].end_us, profile->launches[1].start_us + 1e-9);
     int copies = 0;
     for (const ProfileSlice& slice : profile->slices) copies += slice.kind == SliceKind::copy && slice.bytes == 4096;
@@ -158,6 +167,9 @@ TEST_F(CuptiProfile, EventsTakeItsPlaceWithANote) {
     EXPECT_EQ(profile->source, "events");
     EXPECT_THAT(profile->notes, Contains(HasSubstr(why)));
     EXPECT_EQ(profile->launches.size(), 3u);
+    EXPECT_NEAR(profile->device_us, 60, 1e-3);
+    EXPECT_NEAR(profile->parts_us() + profile->unexplained_us, profile->measured_us, 1e-6);
+    EXPECT_NEAR(profile->host_us, profile->measured_us - 60, 1e-3);
     EXPECT_EQ(enabled(), 0);
   };
   tell(140000, 0);
@@ -177,7 +189,50 @@ TEST_F(CuptiProfile, KernelsThatAreMissingAreNoted) {
   const auto profile = this->profile();
   ASSERT_TRUE(profile.ok()) << profile.status().str();
   EXPECT_THAT(profile->notes, Contains(HasSubstr("some kernels were not found")));
-  EXPECT_NEAR(profile->parts_us(), profile->traced_us, 1e-6);
+  EXPECT_NEAR(profile->parts_us() + profile->unexplained_us, profile->measured_us, 1e-6);
+}
+
+// The events of device_us lie round a graph that is put behind another one.
+TEST_F(CuptiProfile, EventsLieRoundARunThatWaitsForAnother) {
+  ASSERT_TRUE(profile().ok());
+  std::vector<std::string> calls;
+  for (const std::string& call : fake_.log) {
+    if (call == "cuGraphLaunch" || call == "cuEventRecord" || call == "cuStreamSynchronize") calls.push_back(call);
+  }
+  const std::vector<std::string> turn = {"cuGraphLaunch", "cuStreamSynchronize", "cuGraphLaunch",      "cuEventRecord",
+                                         "cuGraphLaunch", "cuEventRecord",       "cuStreamSynchronize"};
+  const auto last = std::find_end(calls.begin(), calls.end(), turn.begin(), turn.end());
+  ASSERT_NE(last, calls.end());
+  EXPECT_EQ(std::count(calls.begin(), last, "cuEventRecord"), 2 * 6) << "4 runs, and 3 before them";
+}
+
+// Eight runs are on the stream at once, so that the slower host does not hold up the GPU.
+TEST_F(CuptiProfile, LongRunsAreTracedWithoutWaitingForEach) {
+  kernel_ns = 200'000;
+  fake_.elapsed_ms = 0.6f;
+  const auto profile = this->profile(12);
+  ASSERT_TRUE(profile.ok()) << profile.status().str();
+  EXPECT_EQ(profile->runs, 12);
+  EXPECT_THAT(profile->notes, IsEmpty());
+  EXPECT_NEAR(profile->parts_us() + profile->unexplained_us, profile->measured_us, 1e-6);
+  for (const LaunchProfile& launch : profile->launches) EXPECT_GE(launch.info.us, 200);
+  std::map<int64_t, int> launches, copies;
+  std::vector<const ProfileSlice*> calls;
+  int waits = 0;
+  for (const ProfileSlice& slice : profile->slices) {
+    launches[slice.run] += slice.kind == SliceKind::launch;
+    copies[slice.run] += slice.kind == SliceKind::copy;
+    waits += slice.name == "wait";
+    if (slice.kind == SliceKind::call) calls.push_back(&slice);
+  }
+  EXPECT_EQ(waits, 2) << "for eight runs, and for four";
+  ASSERT_EQ(calls.size(), 12u);
+  for (int64_t run = 0; run < 12; ++run) {
+    EXPECT_EQ(launches[run], 3) << run;
+    EXPECT_EQ(copies[run], 1) << run;
+    EXPECT_EQ(calls[static_cast<std::size_t>(run)]->track, "runs") << "they do not overlap";
+  }
+  EXPECT_NEAR(calls[1]->start_us, calls[0]->end_us, 1e-6) << "the second is under way when the first ends";
 }
 
 }  // namespace

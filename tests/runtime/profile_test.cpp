@@ -34,6 +34,19 @@ TEST(Profile, TimeOfARunIsDividedWithoutRest) {
   EXPECT_THAT(shares.total_us(), Us(100));
 }
 
+TEST(Profile, OnlyWaitingBetweenLaunchesIsAGap) {
+  RunTrace run;
+  run.end = 100000;
+  // A fill, the launches, and a copy behind them.
+  run.spans = {{-1, 10000, 11000}, {0, 40000, 50000}, {1, 52000, 60000}, {-1, 90000, 91000}};
+  const TimeShares shares = share_time(run, 2);
+  EXPECT_THAT(shares.launch_us, ElementsAre(Us(10), Us(8)));
+  EXPECT_THAT(shares.gap_us, ElementsAre(Us(0), Us(2)));
+  EXPECT_THAT(shares.copies_us, Us(2));
+  EXPECT_THAT(shares.gaps_us, Us(2));
+  EXPECT_THAT(shares.host_us, Us(78));
+}
+
 TEST(Profile, LaunchesThatOverlapShareTheTimeByWeight) {
   RunTrace run;
   run.end = 60000;
@@ -104,6 +117,8 @@ TEST(Profile, PartsOfARunAddUpAndEveryLaunchIsOnATrack) {
   EXPECT_EQ(profile->source, "threads");
   EXPECT_EQ(profile->runs, 6);
   EXPECT_NEAR(profile->parts_us(), profile->traced_us, 1e-6);
+  EXPECT_NEAR(profile->parts_us() + profile->unexplained_us, profile->measured_us, 1e-6);
+  EXPECT_EQ(profile->device_us, 0);
   EXPECT_GT(profile->measured_us, 0);
   ASSERT_EQ(profile->launches.size(), 4u);
   double sum = 0;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <sstream>
 
 #include "tests/environment.h"
 #include "tests/tool/command.h"
@@ -12,6 +13,7 @@ namespace fusec::tool_test {
 namespace {
 
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
@@ -129,6 +131,68 @@ TEST_F(Emit, SassIsWhatTheDisassemblerSays) {
   expect_refused({"--target", "sm_90", "--as", "sass"}, "cuda/bin/nvdisasm failed: exit code 3", 4);
 }
 
+// Lines of instructions alone.
+std::vector<std::string> instructions(const std::string& text, const std::string& comment) {
+  std::vector<std::string> out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    line.resize(std::min(line.find(comment), line.size()));
+    line.resize(line.find_last_not_of(" \t") + 1);
+    if (line.size() > 1 && line[0] == '\t' && line[1] != '.') out.push_back(line);
+  }
+  return out;
+}
+
+// Numbers are those of the text that --lowered prints, and the code is the same.
+TEST_F(Emit, LinesOfTheKernelStandBesideItsCode) {
+  struct Case {
+    const char *target, *form, *comment;
+  };
+  for (const Case& c : {Case{"x86-64-v3", "asm", "#"}, Case{"sm_90", "ptx", "//"}}) {
+    const std::vector<std::string> base = {"--target", c.target, "--codegen", "llvm"};
+    const auto with = [&](std::vector<std::string> more) {
+      more.insert(more.begin(), base.begin(), base.end());
+      return more;
+    };
+    const nlohmann::json plain = json(with({"--as", c.form}))["kernels"].at(0);
+    const nlohmann::json lined = json(with({"--as", c.form, "--lines"}))["kernels"].at(0);
+    EXPECT_EQ(plain["parts"], lined["parts"]) << c.form;
+    EXPECT_EQ(instructions(plain["text"], c.comment), instructions(lined["text"], c.comment)) << c.form;
+    EXPECT_THAT(std::string(lined["text"]), Not(HasSubstr("\t.loc\t")));
+    std::istringstream lowered(text(with({"--lowered"})));
+    int number = 1, found = 0, loads = 0;
+    for (std::string line; std::getline(lowered, line); ++number) {
+      line.erase(0, line.find_first_not_of(' '));
+      const bool is_there = std::string(lined["text"])
+                                .find("\t" + std::string(c.comment) + " " + std::to_string(number) + ": " + line +
+                                      "\n") != std::string::npos;
+      found += is_there;
+      loads += is_there && line.find(" = load ") != std::string::npos;
+    }
+    EXPECT_GT(found, 5) << c.form;
+    EXPECT_GT(loads, 0) << c.form;
+  }
+}
+
+TEST_F(Emit, LinesOfLlvmAndSass) {
+  for (const char* target : {"x86-64-v3", "sm_90"}) {
+    const std::string lined = text({"--target", target, "--as", "llvm", "--lines"});
+    EXPECT_THAT(lined, ContainsRegex("\n  ; [0-9]+: v[0-9]+: f32[.0-9]* = load ")) << target;
+    EXPECT_THAT(lined, AllOf(Not(HasSubstr("!dbg")), Not(HasSubstr("!DI")))) << target;
+  }
+  if (json({"--target", "sm_90", "--as", "ptx"})["kernels"][0].contains("no_figures")) GTEST_SKIP() << "no assembler";
+  std::filesystem::create_directories(w.path("cuda/bin"));
+  const Environment home("FUSEC_CUDA_HOME", w.path("cuda"));
+  std::filesystem::permissions(
+      w.file("cuda/bin/nvdisasm",
+             "#!/bin/sh\necho \"$1 $2\"; grep -q debug_line \"$3\" && echo has lines\n"
+             "printf '\\t//## File \"/kernel\", line 1\\n a ;\\n\\t//## File \"/kernel\", line 1\\n b ;\\n'\n"
+             "printf '\\t//## File \"/kernel\", line 9999\\n c ;\\n'\n"),
+      std::filesystem::perms::owner_all);
+  EXPECT_THAT(text({"--target", "sm_90", "--as", "sass", "--codegen", "llvm", "--lines"}),
+              ContainsRegex("\n-c -g\nhas lines\n\t// 1: kernel @row_softmax[^\n]*\n a ;\n b ;\n c ;\n"));
+}
+
 TEST_F(Emit, NodesChooseKernels) {
   const auto kernels = [&](const std::vector<std::string>& more) {
     std::vector<std::string> line = {"--no-fusion", "--as", "asm", "--target", "x86-64-v3", "--json"};
@@ -156,6 +220,8 @@ TEST_F(Emit, Refusals) {
   expect_refused({"--optimized"}, "--optimized needs --as llvm");
   expect_refused({"--target", "x86-64-v3", "--as", "llvm", "--optimized"}, "--optimized is for --as llvm on a GPU");
   expect_refused({"--as", "llvm", "--lowered"}, "--lowered prints the kernel, --as its code");
+  expect_refused({"--lines"}, "--lines needs --as with asm, llvm, ptx or sass");
+  expect_refused({"--target", "sm_90", "--as", "cuda", "--lines"}, "--lines needs --as");
   expect_refused({"--node", "third"}, "--node third: no generated kernel has a node of this name");
 }
 

@@ -407,6 +407,27 @@ TEST(Stages, ExplainShowsTheVariantThatShapesTake) {
   EXPECT_THAT(text("N=3000000000"), AllOf(Not(HasSubstr("when:")), Not(HasSubstr("fits32"))));
 }
 
+// The same figures as those of emit.
+TEST(Stages, ExplainShowsRegistersOfAGpusKernels) {
+  const Workplace w;
+  const std::string model = w.file("softmax.fir", kSoftmax);
+  const auto json = [&](std::vector<std::string> line) {
+    const Outcome outcome = w.fusec(std::move(line));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.json();
+  };
+  const nlohmann::json emitted = json({"emit", model, "--target", "sm_90", "--as", "ptx", "--json"})["kernels"];
+  if (emitted.at(0).contains("no_figures")) GTEST_SKIP() << emitted[0]["no_figures"];
+  const nlohmann::json step = json({"explain", model, "--target", "sm_90", "-v", "--json"})["steps"].at(0);
+  bool found = false;
+  for (const nlohmann::json& kernel : emitted)
+    found = found || (kernel["kernel"] == step["kernels"].at(0) && kernel["parts"] == step["code"]);
+  EXPECT_TRUE(found) << step["code"];
+  EXPECT_GT(step["code"].at(0)["registers"], 0);
+  EXPECT_THAT(w.fusec({"explain", model, "--target", "sm_90", "-v"}).out, HasSubstr(" registers and "));
+  EXPECT_FALSE(json({"explain", model, "--target", "sm_90", "--json"})["steps"].at(0).contains("code"));
+}
+
 TEST(Stages, DumpKeepsThemAll) {
   const Workplace w;
   const Outcome run = w.fusec({"run", w.file("softmax.fir", kSoftmax), "--dump", w.path("dump")});

@@ -39,6 +39,8 @@ TEST(Profile, TheJsonHasTheKeysThatScriptsRelyOn) {
   const double parts = j["sum_us"].get<double>() + j["copies_us"].get<double>() + j["gaps_us"].get<double>() +
                        j["host_us"].get<double>();
   EXPECT_NEAR(parts, j["traced_us"].get<double>(), 1e-6);
+  EXPECT_NEAR(parts + j["unexplained_us"].get<double>(), j["measured_us"].get<double>(), 1e-6);
+  EXPECT_EQ(j["device_us"], 0);
   ASSERT_EQ(j["launches"].size(), 2u);
   double sum = 0;
   for (const json& launch : j["launches"]) {
@@ -55,7 +57,8 @@ TEST(Profile, TheTableHasARowForWhatIsNoLaunch) {
   const Workplace w;
   const Outcome outcome = w.fusec(profile(w.file("m.fir", kCentered), {}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  for (const char* text : {"predicted", "between launches", "before the first launch", "a run without tracing takes"})
+  for (const char* text :
+       {"predicted", "between launches", "before the first launch", "unexplained", "a run without tracing takes"})
     EXPECT_THAT(outcome.out, HasSubstr(text));
 }
 

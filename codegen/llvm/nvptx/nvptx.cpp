@@ -12,6 +12,7 @@
 
 #include "codegen/kernel/tiles.h"
 #include "codegen/llvm/compile.h"
+#include "codegen/llvm/lines.h"
 #include "codegen/llvm/nvptx/writer.h"
 #include "codegen/ptx/ptx.h"
 #include "ir/support/check.h"
@@ -26,6 +27,7 @@ struct WrittenGpu {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::TargetMachine> machine;
   std::unique_ptr<llvm::Module> module;
+  std::unique_ptr<Lines> lines;
   std::vector<ArtifactPhase> phases;
   std::vector<int> most_registers;  // of a thread of each phase; 0: any number
 };
@@ -39,6 +41,7 @@ void write_phases(const ir::Kernel& kernel, const Target& target, bool bounded, 
     llvm::IRBuilder<> builder(out.context);
     nvptx::GpuWriter w(kernel, locals, builder, target, *out.module);
     w.bounded = bounded;
+    w.lines = out.lines.get();
     w.write_phase(*out.module, phase, made.entry);
     const bool takes_tiles = !tile_products(phase).empty();
     const IndexExpr blocks = count_blocks(phase);
@@ -49,16 +52,18 @@ void write_phases(const ir::Kernel& kernel, const Target& target, bool bounded, 
   }
 }
 
-Status write_gpu(const ir::Kernel& kernel, const Target& target, bool bounded, WrittenGpu& out) {
+Status write_gpu(const ir::Kernel& kernel, const Target& target, bool bounded, bool lines, WrittenGpu& out) {
   FUSEC_ASSIGN(out.machine, nvptx::gpu_machine(target, ir::has_tile_product(kernel.body)));
   out.module = std::make_unique<llvm::Module>("kernel", out.context);
   out.module->setTargetTriple(out.machine->getTargetTriple().str());
   out.module->setDataLayout(out.machine->createDataLayout());
+  if (lines) out.lines = std::make_unique<Lines>(kernel, *out.module);
   try {
     write_phases(kernel, target, bounded, out);
   } catch (const std::runtime_error& e) {  // CompileError, or UnsupportedKernel thrown outside statements
     return Status(StatusCode::compile_failed, e.what());
   }
+  if (lines) out.lines->close();
   return {};
 }
 
@@ -75,7 +80,7 @@ std::string nvptx_emitter_key() {
 Result<Artifact> emit_nvptx(const ir::Kernel& kernel, const Target& target, const EmitOptions& options) {
   const auto emit = [&](bool bounded, bool& exceeds) {
     return contained<WrittenGpu>([&](WrittenGpu& written) -> Result<Artifact> {
-      FUSEC_TRY(write_gpu(kernel, target, bounded, written));
+      FUSEC_TRY(write_gpu(kernel, target, bounded, options.lines, written));
       Artifact artifact;
       if (options.keep_text) artifact.text = print_to_text(*written.module);
       FUSEC_ASSIGN(const std::string ptx, make_ptx(written));
@@ -91,9 +96,9 @@ Result<Artifact> emit_nvptx(const ir::Kernel& kernel, const Target& target, cons
   return artifact;
 }
 
-Result<std::string> emit_nvptx_text(const ir::Kernel& kernel, const Target& target) {
+Result<std::string> emit_nvptx_text(const ir::Kernel& kernel, const Target& target, bool lines) {
   return contained<WrittenGpu>([&](WrittenGpu& written) -> Result<std::string> {
-    FUSEC_TRY(write_gpu(kernel, target, false, written));
+    FUSEC_TRY(write_gpu(kernel, target, false, lines, written));
     std::string problem;
     llvm::raw_string_ostream stream(problem);
     FUSEC_CHECK(!llvm::verifyModule(*written.module, &stream)) << "the writer made invalid LLVM IR: " << problem;
@@ -101,9 +106,9 @@ Result<std::string> emit_nvptx_text(const ir::Kernel& kernel, const Target& targ
   });
 }
 
-Result<std::string> emit_nvptx_optimized(const ir::Kernel& kernel, const Target& target) {
+Result<std::string> emit_nvptx_optimized(const ir::Kernel& kernel, const Target& target, bool lines) {
   return contained<WrittenGpu>([&](WrittenGpu& written) -> Result<std::string> {
-    FUSEC_TRY(write_gpu(kernel, target, false, written));
+    FUSEC_TRY(write_gpu(kernel, target, false, lines, written));
     nvptx::optimize(*written.module, *written.machine);
     return print_to_text(*written.module);
   });
@@ -111,7 +116,7 @@ Result<std::string> emit_nvptx_optimized(const ir::Kernel& kernel, const Target&
 
 Result<std::string> emit_nvptx_ptx(const ir::Kernel& kernel, const Target& target) {
   return contained<WrittenGpu>([&](WrittenGpu& written) -> Result<std::string> {
-    FUSEC_TRY(write_gpu(kernel, target, false, written));
+    FUSEC_TRY(write_gpu(kernel, target, false, false, written));
     FUSEC_ASSIGN(const std::string ptx, make_ptx(written));
     return apply_ptxas_workarounds(ptx, kUnknownPtxas, target.sm);
   });

@@ -15,9 +15,10 @@ namespace fusec::codegen {
 // reports. Without an assembler (codegen/ptx/ptx.h) it holds only the PTX, for the driver. compile_failed names a
 // statement that cannot be written, or carries the assembler's log.
 Result<Artifact> emit_nvptx(const ir::Kernel& kernel, const Target& target, const EmitOptions& options);
-Result<std::string> emit_nvptx_text(const ir::Kernel& kernel, const Target& target);
+// lines: with debug locations, as of EmitOptions.
+Result<std::string> emit_nvptx_text(const ir::Kernel& kernel, const Target& target, bool lines);
 // Behind the passes, as code generation takes it.
-Result<std::string> emit_nvptx_optimized(const ir::Kernel& kernel, const Target& target);
+Result<std::string> emit_nvptx_optimized(const ir::Kernel& kernel, const Target& target, bool lines);
 // Only the PTX.
 Result<std::string> emit_nvptx_ptx(const ir::Kernel& kernel, const Target& target);
 // The versions of the writer, of LLVM and of the assemblers; cheap.

@@ -12,6 +12,7 @@
 
 #include "codegen/kernel/tiles.h"
 #include "codegen/llvm/access.h"
+#include "codegen/llvm/lines.h"
 #include "codegen/llvm/values.h"
 
 namespace fusec::codegen::nvptx {
@@ -139,6 +140,7 @@ void GpuWriter::write_phase(llvm::Module&, const Phase& phase, const std::string
   auto& b = ir.b;
   phase_function.function = add_function(*this, phase, name);
   phase_function.entry = llvm::BasicBlock::Create(b.getContext(), "entry", phase_function.function);
+  if (lines != nullptr) lines->open(*phase_function.function);
   auto* body = llvm::BasicBlock::Create(b.getContext(), "body", phase_function.function);
   b.SetInsertPoint(phase_function.entry);
   if (waits_for_launches(ir.target)) wait_for_launches(*this);

@@ -32,8 +32,10 @@ class Staged {
   TransferPath path() const { return path_; }
   void* address() const { return address_; }
 
-  // Put on the stream before and after the launches. The host's part of an input is done at once.
-  Status bring(const Context& context, const Tensor& input, RowMajor& row_major, CUstream stream) const;
+  // Put on the stream before and after the launches. The host's part of an input is done at once; `again`: it was, for
+  // this input.
+  Status bring(const Context& context, const Tensor& input, RowMajor& row_major, CUstream stream,
+               bool again = false) const;
   Status take_back(const Context& context, const Tensor& output, CUstream stream) const;
   // The host's part of an output, when the stream is done.
   void finish(Tensor& output, RowMajor& row_major) const;

@@ -103,30 +103,16 @@ class GpuRunner final : public Runner {
   }
 
   Status run(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us) override {
-    return run(state, inputs, outputs, step_us, nullptr);
-  }
-
-  // enqueued_ns, if not null: gets the moment when all work is on the stream.
-  Status run(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us,
-             int64_t* enqueued_ns) {
-    FUSEC_TRY(context_->alive());
-    const Current current(*context_);
-    FUSEC_TRY(current.status());
-    auto& own = static_cast<State&>(state);
-    FUSEC_TRY(enter(own));
-    FUSEC_TRY(place(own, inputs, outputs, stream_.get()));
     std::vector<Event> events;
-    if (step_us != nullptr) {
-      FUSEC_ASSIGN(events, make_events(own.plan->launches.size() + 1));
-    }
-    const Status enqueued = enqueue(own, inputs, outputs, stream_.get(), events);
-    if (enqueued_ns != nullptr) *enqueued_ns = now_ns();
-    const Status waited = wait();  // also after a failure: what was enqueued uses the caller's memory
-    FUSEC_TRY(enqueued);
-    FUSEC_TRY(waited);
-    if (step_us != nullptr) FUSEC_TRY(read_events(events, step_us));
-    for (std::size_t o = 0; o < outputs.size(); ++o) out_staged_[o].finish(outputs[o], row_major_);
-    return own.frame->check_indices();
+    return run_as(
+        state, inputs, outputs,
+        [&](State& own) -> Status {
+          if (step_us != nullptr) {
+            FUSEC_ASSIGN(events, make_events(own.plan->launches.size() + 1));
+          }
+          return enqueue(own, inputs, outputs, stream_.get(), events);
+        },
+        [&] { return step_us != nullptr ? read_events(events, step_us) : Status(); });
   }
 
   Status run_stepwise(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs,
@@ -168,20 +154,57 @@ class GpuRunner final : public Runner {
   }
 
   Status run_traced(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs,
-                    RunTrace& trace) override {
-    if (tracing_->has_recorder()) {
-      int64_t enqueued = 0;
-      FUSEC_TRY(run(state, inputs, outputs, nullptr, &enqueued));
+                    std::span<RunTrace> traces) override {
+    if (!tracing_->has_recorder()) {
+      RunTrace& trace = traces.front();
+      std::vector<double> us(static_cast<State&>(state).plan->launches.size());
+      FUSEC_TRY(run(state, inputs, outputs, us.data()));
       trace.end = now_ns();
-      trace.slices.push_back({SliceKind::host, -1, "enqueue", "host", trace.begin, enqueued});
-      trace.slices.push_back({SliceKind::host, -1, "wait", "host", enqueued, trace.end});
-      return tracing_->add_work(trace);
+      tracing_->add_intervals(us, trace);
+      return {};
     }
-    std::vector<double> us(static_cast<State&>(state).plan->launches.size());
-    FUSEC_TRY(run(state, inputs, outputs, us.data(), nullptr));
-    trace.end = now_ns();
-    tracing_->add_intervals(us, trace);
-    return {};
+    int64_t at = traces.front().begin;
+    const auto note = [&](const char* what, RunTrace& trace) {
+      const int64_t now = now_ns();
+      trace.slices.push_back({SliceKind::host, -1, what, "host", std::exchange(at, now), now});
+    };
+    FUSEC_TRY(run_as(state, inputs, outputs, [&](State& own) -> Status {
+      for (RunTrace& trace : traces) {
+        FUSEC_TRY(enqueue(own, inputs, outputs, stream_.get(), {}, &trace != &traces.front()));
+        note("enqueue", trace);
+      }
+      return {};
+    }));
+    note("wait", traces.back());
+    traces.back().end = at;
+    return tracing_->add_work(traces);
+  }
+
+  std::size_t traced_at_once(const RunTrace& trace) const override {
+    constexpr int64_t kLong = 500'000;  // nanoseconds; the host takes less for a graph that is traced
+    constexpr std::size_t kAtOnce = 8;
+    if (!tracing_->has_recorder() || trace.spans.empty()) return 1;
+    int64_t end = 0;
+    for (const TraceSpan& span : trace.spans) end = std::max(end, span.end);
+    return end - trace.spans.front().begin < kLong ? 1 : kAtOnce;
+  }
+
+  // The events lie round the second of two runs: the first keeps the GPU busy while the host puts the second on the
+  // stream.
+  Result<double> run_device_us(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
+    std::vector<Event> events;
+    double us = 0;
+    FUSEC_TRY(run_as(
+        state, inputs, outputs,
+        [&](State& own) -> Status {
+          FUSEC_ASSIGN(events, make_events(2));
+          FUSEC_TRY(enqueue(own, inputs, outputs, stream_.get(), {}));
+          FUSEC_TRY(context_->check(driver().cuEventRecord(events[0].get(), stream_.get()), "cuEventRecord"));
+          FUSEC_TRY(enqueue(own, inputs, outputs, stream_.get(), {}, true));
+          return context_->check(driver().cuEventRecord(events[1].get(), stream_.get()), "cuEventRecord");
+        },
+        [&] { return read_events(events, &us); }));
+    return us;
   }
 
   bool traces_beside_runs() const override { return !tracing_->has_recorder(); }
@@ -281,6 +304,29 @@ class GpuRunner final : public Runner {
 
  private:
   const Driver& driver() const { return context_->driver(); }
+
+  // `put` puts the work on the stream. `read`: what is done when it is over.
+  template <class Put, class Read>
+  Status run_as(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, const Put& put,
+                const Read& read) {
+    FUSEC_TRY(context_->alive());
+    const Current current(*context_);
+    FUSEC_TRY(current.status());
+    auto& own = static_cast<State&>(state);
+    FUSEC_TRY(enter(own));
+    FUSEC_TRY(place(own, inputs, outputs, stream_.get()));
+    const Status enqueued = put(own);
+    const Status waited = wait();  // also after a failure: what was enqueued uses the caller's memory
+    FUSEC_TRY(enqueued);
+    FUSEC_TRY(waited);
+    FUSEC_TRY(read());
+    for (std::size_t o = 0; o < outputs.size(); ++o) out_staged_[o].finish(outputs[o], row_major_);
+    return own.frame->check_indices();
+  }
+  template <class Put>
+  Status run_as(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, const Put& put) {
+    return run_as(state, inputs, outputs, put, [] { return Status(); });
+  }
 
   // Memory, the kept values and a Frame for the plan.
   Status renew(State& state) {
@@ -427,11 +473,12 @@ class GpuRunner final : public Runner {
     return false;
   }
 
+  // again: behind another run with the same inputs.
   Status enqueue(State& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, CUstream stream,
-                 std::span<const Event> events) {
+                 std::span<const Event> events, bool again = false) {
     if (stream == stream_.get()) FUSEC_TRY(order_after_pending(stream));
     for (std::size_t i = 0; i < inputs.size(); ++i)
-      FUSEC_TRY(in_staged_[i].bring(*context_, inputs[i], row_major_, stream));
+      FUSEC_TRY(in_staged_[i].bring(*context_, inputs[i], row_major_, stream, again));
     FUSEC_TRY(events.empty() ? launch(state, stream) : state.frame->enqueue(in_, out_, stream, events));
     for (std::size_t o = 0; o < outputs.size(); ++o) FUSEC_TRY(out_staged_[o].take_back(*context_, outputs[o], stream));
     return {};

@@ -41,11 +41,14 @@ bool Staged::grows_for(const Tensor& tensor, bool copy) const {
   return (copy || tensor.on_host()) && static_cast<int64_t>(tensor.bytes()) > device_.bytes();
 }
 
-Status Staged::bring(const Context& context, const Tensor& input, RowMajor& row_major, CUstream stream) const {
+Status Staged::bring(const Context& context, const Tensor& input, RowMajor& row_major, CUstream stream,
+                     bool again) const {
   if (path_ == TransferPath::direct) return {};
   if (path_ == TransferPath::from_device)
     return copy_on_stream(context, input, address_, row_major.strides(input.shape()), stream);
-  if (input.is_contiguous()) {
+  if (again) {
+    // What lies in host_ may be read at this time.
+  } else if (input.is_contiguous()) {
     std::memcpy(host_.data(), input.data(), input.bytes());
   } else {
     strided_copy(host_.data(), row_major.strides(input.shape()), input.data(), input.strides(), input.shape(),

@@ -59,9 +59,26 @@ void Tracing::add_kernel(const DeviceWork& work, int32_t launch, RunTrace& trace
   facts.local_bytes = std::max(facts.local_bytes, work.local_bytes);
 }
 
-Status Tracing::add_work(RunTrace& trace) {
+// All runs put the same work on the stream, so each has as much of it.
+Status Tracing::add_work(std::span<RunTrace> traces) {
   FUSEC_ASSIGN(std::vector<DeviceWork> works, recorder_->take());
   std::erase_if(works, [&](const DeviceWork& w) { return w.device != static_cast<uint32_t>(context_->ordinal()); });
+  is_sure_ = is_sure_ && works.size() % traces.size() == 0;
+  for (std::size_t r = 0; r < traces.size(); ++r) {
+    const std::size_t first = r * works.size() / traces.size(), end = (r + 1) * works.size() / traces.size();
+    const std::span<const DeviceWork> of_run(works.data() + first, end - first);
+    if (r > 0) traces[r].begin = traces[r - 1].end;
+    if (r + 1 < traces.size()) {
+      traces[r].end = traces[r].begin;
+      for (const DeviceWork& work : of_run) traces[r].end = std::max(traces[r].end, work.end);
+      traces[r].end = std::min(traces[r].end, traces.back().end);
+    }
+    add_work(of_run, traces[r]);
+  }
+  return {};
+}
+
+void Tracing::add_work(std::span<const DeviceWork> works, RunTrace& trace) {
   std::vector<std::string> names;
   for (const DeviceWork& work : works)
     if (work.kind == DeviceWork::Kind::kernel) names.push_back(work.name);
@@ -78,7 +95,6 @@ Status Tracing::add_work(RunTrace& trace) {
     trace.slices.push_back({SliceKind::copy, -1, what, "copies", work.begin, work.end, work.bytes});
     trace.spans.push_back({-1, work.begin, work.end});
   }
-  return {};
 }
 
 void Tracing::add_intervals(std::span<const double> us, RunTrace& trace) const {

@@ -22,8 +22,9 @@ class Tracing {
   bool has_recorder() const { return recorder_ != nullptr; }
   // Runs the launches one by one, at the addresses of the last run, to learn how many kernels each library call starts.
   Status count_kernels(Frame& frame, CUstream stream);
-  // Of a run that is over, with the recorder: what the GPU did in it.
-  Status add_work(RunTrace& trace);
+  // Of runs that are over, with the recorder: what the GPU did in each. They were on the stream one behind another, and
+  // `traces` has the begin of the first and the end of the last: each of the others ends with its last work.
+  Status add_work(std::span<RunTrace> traces);
   // Of a run that is over, without: intervals that adjoin, laid before its end.
   void add_intervals(std::span<const double> us, RunTrace& trace) const;
   // Ends the recording.
@@ -38,6 +39,7 @@ class Tracing {
     int64_t local_bytes = 0;
   };
   ExpectedLaunch expect(std::size_t launch) const;
+  void add_work(std::span<const DeviceWork> works, RunTrace& trace);
   void add_kernel(const DeviceWork& work, int32_t launch, RunTrace& trace);
 
   ContextPtr context_;
