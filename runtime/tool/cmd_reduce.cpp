@@ -18,11 +18,11 @@
 
 #include "compiler/import/onnx/import.h"
 #include "ir/graph/model_internal.h"
-#include "ir/support/temporary_files.h"
 #include "ir/text/graph_text.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/io/output.h"
 #include "runtime/tool/process.h"
+#include "runtime/tool/temporary_folder.h"
 
 namespace fusec::tool {
 namespace {
@@ -44,7 +44,7 @@ class Check {
  public:
   static Result<Check> make(const ReduceFlags& flags) {
     Check check(flags);
-    FUSEC_TRY(check.make_folder());
+    FUSEC_ASSIGN(check.folder_, TemporaryFolder::make("reduce", {kModelFile}));
     FUSEC_ASSIGN(const Ended whole, check.run(flags.model));
     if (whole.code == 0) {
       return Status(StatusCode::invalid_argument,
@@ -58,22 +58,10 @@ class Check {
     check.say(fmt::format("the whole model: {}", ended_text(whole.code)));
     return check;
   }
-  Check(Check&& other) noexcept
-      : flags_(other.flags_),
-        folder_(std::move(other.folder_)),
-        noted_(std::move(other.noted_)),
-        code_(other.code_),
-        runs_(other.runs_) {
-    other.folder_.clear();
-  }
-  ~Check() {
-    std::error_code ignored;
-    if (!folder_.empty()) fs::remove_all(folder_, ignored);
-  }
 
   // Does a model of these bytes fail in the same way?
   Result<bool> fails(const std::string& bytes) {
-    const std::string path = model_path();
+    const std::string path = folder_->file(kModelFile);
     std::ofstream(path, std::ios::binary) << bytes;
     FUSEC_ASSIGN(const Ended ended, run(path));
     return ended.code == code_ && ended.output.find(flags_.match) != std::string::npos;
@@ -86,16 +74,7 @@ class Check {
 
  private:
   explicit Check(const ReduceFlags& flags) : flags_(flags) {}
-  std::string model_path() const { return folder_ + "/model.onnx"; }
-
-  Status make_folder() {
-    std::string name = (fs::temp_directory_path() / "fusec-reduce-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) return Status(StatusCode::device, fmt::format("'{}' cannot be made", name));
-    folder_ = name;
-    for (const std::string& path : {folder_, model_path()})
-      noted_.push_back(std::make_unique<ir::TemporaryFile>(AT_FDCWD, path));
-    return {};
-  }
+  static constexpr const char* kModelFile = "model.onnx";
 
   Result<Ended> run(const std::string& model) {
     std::vector<std::string> argv;
@@ -110,8 +89,7 @@ class Check {
   }
 
   const ReduceFlags& flags_;
-  std::string folder_;
-  std::vector<std::unique_ptr<ir::TemporaryFile>> noted_;  // for signals
+  std::unique_ptr<TemporaryFolder> folder_;
   int code_ = 0;
   int64_t runs_ = 0;
 };

@@ -220,6 +220,8 @@ Result<Options> parse_options(const ModelFlags& flags) {
   options.fuse = !flags.no_fusion;
   options.disabled_passes = flags.disabled_passes;
   options.keep_f32 = flags.keep_f32;
+  if (!flags.keep_f32.empty() && !options.precision)
+    return Status(StatusCode::invalid_argument, "--keep-f32 says what --precision f16 or bf16 leaves: give that too");
   options.replaceable_weights = flags.replaceable_weights;
   FUSEC_ASSIGN(options.target, single_target(flags));
   FUSEC_TRY(set_text(options, "dump", flags.dump));

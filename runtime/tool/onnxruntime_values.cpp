@@ -4,18 +4,16 @@
 
 #include "runtime/tool/onnxruntime_values.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 
-#include "ir/support/temporary_files.h"
 #include "runtime/tool/io/output.h"
 #include "runtime/tool/io/tensor_file.h"
 #include "runtime/tool/process.h"
+#include "runtime/tool/temporary_folder.h"
 #if FUSEC_WITH_ONNX
 #include "compiler/import/onnx/import.h"
 #include "runtime/tool/import_flags.h"
@@ -49,28 +47,6 @@ for i, value in enumerate(session.run(job["outputs"], feeds)):
     if isinstance(value, numpy.ndarray) and value.dtype != object:
         numpy.save(os.path.join(folder, "output-%d.npy" % i), value)
 )";
-
-class TemporaryFolder {
- public:
-  static Result<std::unique_ptr<TemporaryFolder>> make() {
-    std::string name = (fs::temp_directory_path() / "fusec-compare-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr)
-      return Status(StatusCode::device, fmt::format("the folder '{}' cannot be made", name));
-    return std::unique_ptr<TemporaryFolder>(new TemporaryFolder(name));
-  }
-  ~TemporaryFolder() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string file(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
 
 std::string last_line(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
@@ -134,10 +110,8 @@ Result<OnnxRuntimeValues> run_onnxruntime(const ModelFlags& flags, const std::st
   ImportOptions options;
   options.external_roots = flags.external_roots;
   FUSEC_TRY(apply_import_flags(flags.model, flags, options));
-  FUSEC_ASSIGN(const std::unique_ptr<TemporaryFolder> folder, TemporaryFolder::make());
-  std::vector<std::unique_ptr<ir::TemporaryFile>> noted;
-  for (const std::string& path : {folder->path(), folder->file("model.onnx"), folder->file("model.onnx.data")})
-    noted.push_back(std::make_unique<ir::TemporaryFile>(AT_FDCWD, path));
+  FUSEC_ASSIGN(const std::unique_ptr<TemporaryFolder> folder,
+               TemporaryFolder::make("compare", {"model.onnx", "model.onnx.data"}));
   FUSEC_ASSIGN(const std::vector<importer::NodeValue> values,
                importer::materialize_with_values(flags.model, folder->file("model.onnx"),
                                                  flags.random_weights.value_or(0), origins, options));

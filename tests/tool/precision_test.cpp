@@ -35,6 +35,9 @@ TEST(KeepF32, KeepsTheNodesThatFit) {
   ASSERT_EQ(none.code, 0) << none.err;
   EXPECT_THAT(none.out, Not(HasSubstr("f16")));
   EXPECT_EQ(w.fusec({"verify", model, "--device", "cpu", "--precision", "f16", "--keep-f32", "/fc1/*"}).code, 0);
+  const Outcome alone = w.fusec({"optimize", model, "--keep-f32", "/fc1/*"});
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_THAT(alone.err, HasSubstr("--precision f16 or bf16"));
 }
 
 TEST(PrecisionReport, FindsWhatHasToStayInF32) {

@@ -117,23 +117,14 @@ class GpuRunner final : public Runner {
 
   Status run_stepwise(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs,
                       const AfterLaunch& after) override {
-    FUSEC_TRY(context_->alive());
-    const Current current(*context_);
-    FUSEC_TRY(current.status());
-    auto& own = static_cast<State&>(state);
-    FUSEC_TRY(enter(own));
-    FUSEC_TRY(place(own, inputs, outputs, stream_.get()));
-    Status ran;
-    for (std::size_t i = 0; i < inputs.size() && ran.ok(); ++i)
-      ran = in_staged_[i].bring(*context_, inputs[i], row_major_, stream_.get());
-    if (ran.ok()) ran = own.frame->run_stepwise(in_, out_, stream_.get(), after);
-    for (std::size_t o = 0; o < outputs.size() && ran.ok(); ++o)
-      ran = out_staged_[o].take_back(*context_, outputs[o], stream_.get());
-    const Status waited = wait();  // also after a failure: what was enqueued uses the caller's memory
-    FUSEC_TRY(ran);
-    FUSEC_TRY(waited);
-    for (std::size_t o = 0; o < outputs.size(); ++o) out_staged_[o].finish(outputs[o], row_major_);
-    return own.frame->check_indices();
+    return run_as(state, inputs, outputs, [&](State& own) -> Status {
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        FUSEC_TRY(in_staged_[i].bring(*context_, inputs[i], row_major_, stream_.get()));
+      FUSEC_TRY(own.frame->run_stepwise(in_, out_, stream_.get(), after));
+      for (std::size_t o = 0; o < outputs.size(); ++o)
+        FUSEC_TRY(out_staged_[o].take_back(*context_, outputs[o], stream_.get()));
+      return {};
+    });
   }
 
   // Graphs are captured anew while CUPTI records, and once more when it no longer does.
