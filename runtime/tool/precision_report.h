@@ -8,6 +8,7 @@
 
 #include "fusec/model.h"
 #include "fusec/options.h"
+#include "fusec/tensor.h"
 #include "runtime/tool/io/output.h"
 
 namespace fusec::tool {
