@@ -35,7 +35,7 @@ struct FUSEC_API ProfileSlice {
 
 struct FUSEC_API LaunchProfile {
   LaunchInfo info;                  // us: what it adds to a run. Time in which launches overlap is divided among them.
-  double start_us = 0, end_us = 0;  // since the begin of its run, in the run whose time is the median
+  double start_us = 0, end_us = 0;  // since the begin of its run, in the traced run whose time is the median
   double gap_us = 0;                // before it, in which nothing ran
   double gb_per_s = 0;              // info.bytes in that time
   int64_t kernels = 1;              // that it starts, on a GPU
@@ -55,14 +55,16 @@ struct FUSEC_API Profile {
   // need not wait for the host, which tracing makes slower: this is then the time from the end of one to that of the
   // next.
   double traced_us = 0;
-  // Parts of measured_us. The first three are those of a traced run.
+  double traced_device_us = 0;  // as device_us, of a traced run, by events too; 0: not measured
+  // Parts of measured_us. The first three are those of a traced run, divided by device_slow_down().
   double sum_us = 0;     // launches
   double copies_us = 0;  // of tensors, and what clears and fetches findings about indices
   double gaps_us = 0;    // between the first launch and the last, in which nothing ran
   // The host's. On a GPU measured_us - device_us; on a CPU what a traced run spends before the first launch and after
   // the last.
   double host_us = 0;
-  // What is left of measured_us. Below 0: traced launches took longer than those of untraced runs do.
+  // What is left of measured_us: what events see of a GPU's run and CUPTI does not. On a CPU, below 0: traced launches
+  // took longer than those of untraced runs do.
   double unexplained_us = 0;
   std::vector<LaunchProfile> launches;     // of a run: without those that run once per plan
   std::vector<ProfileSlice> slices;        // of all traced runs, by track and time
@@ -71,6 +73,9 @@ struct FUSEC_API Profile {
 
   // What tracing costs: 1 is nothing. Parts do not have it, except those of launches on a CPU.
   double slow_down() const { return measured_us > 0 ? traced_us / measured_us : 0; }
+  // What it costs on a GPU: kernels that are traced do not overlap. Below 1: without the pauses that tracing makes, the
+  // GPU lowers its clock to keep to its power limit. 1 where it was not measured.
+  double device_slow_down() const { return device_us > 0 && traced_device_us > 0 ? traced_device_us / device_us : 1; }
   double parts_us() const { return sum_us + copies_us + gaps_us + host_us; }
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times of launches, copies and gaps are means over the same runs, the middle half of the traced ones by time: so they
 // add up, and runs that were disturbed do not count. Tracing makes the host slower, so the host's part on a GPU is that
-// of untraced runs.
+// of untraced runs. It makes the GPU slower too: events tell how long both kinds of runs take there, and what CUPTI
+// tells is divided by their ratio.
 
 #include "runtime/run/profile.h"
 
@@ -18,6 +19,11 @@ double middle_mean(std::vector<double> values) {
   return std::accumulate(values.begin() + static_cast<std::ptrdiff_t>(begin),
                          values.begin() + static_cast<std::ptrdiff_t>(end), 0.0) /
          static_cast<double>(end - begin);
+}
+
+void scale(Profile& profile, double factor) {
+  for (double* const us : {&profile.sum_us, &profile.copies_us, &profile.gaps_us}) *us *= factor;
+  for (LaunchProfile& launch : profile.launches) launch.info.us *= factor, launch.gap_us *= factor;
 }
 
 void add_shares(const Plan& plan, const TimeShares& shares, double part, Profile& profile) {
@@ -83,11 +89,13 @@ void summarize(const Plan& plan, const PlanStats& stats, const ProfiledRuns& run
   const double part = 1 / static_cast<double>(end - begin);
   for (std::size_t r = begin; r < end; ++r) {
     profile.traced_us += part * to_us(by_time[r]->end - by_time[r]->begin);
+    profile.traced_device_us += part * by_time[r]->device_us;
     add_shares(plan, share_time(*by_time[r], plan.launches.size()), part, profile);
   }
   if (!runs.device_us.empty()) {
     profile.device_us = middle_mean(runs.device_us);
     profile.host_us = std::max(0.0, profile.measured_us - profile.device_us);
+    scale(profile, 1 / profile.device_slow_down());
   }
   profile.unexplained_us = profile.measured_us - profile.parts_us();
   place_launches(plan, *by_time[by_time.size() / 2], profile);

@@ -40,6 +40,7 @@ struct TraceSpan {
 
 struct RunTrace {
   int64_t begin = 0, end = 0;  // of the call
+  double device_us = 0;        // of a GPU, by events as Profile::device_us; 0: not measured
   std::vector<TraceSlice> slices;
   std::vector<TraceSpan> spans;
 };

@@ -249,6 +249,7 @@ Result<Advised> advise_shapes(const Subject& subject, const Engine& engine, int6
   FUSEC_ASSIGN(const Profile profile, measure_run(engine, shapes, subject.flags));
   FUSEC_ASSIGN(from.times, step_times(profile, resolved));
   out.source = profile.source, out.runs = profile.runs, out.traced_us = profile.traced_us;
+  out.device_slow_down = profile.device_slow_down();
   out.steps = collect_facts(from);
   complete(out, times_of(profile), settings_of(subject));
   for (CheckedAdvice& one : out.advice) FUSEC_TRY(check(subject, engine, shapes, profile.measured_us, one));

@@ -57,6 +57,8 @@ Json make_json(const Profile& profile, const Engine& engine, const Symbols& symb
           {"measured_us", profile.measured_us},
           {"device_us", profile.device_us},
           {"traced_us", profile.traced_us},
+          {"traced_device_us", profile.traced_device_us},
+          {"device_slow_down", profile.device_slow_down()},
           {"slow_down", profile.slow_down()},
           {"sum_us", profile.sum_us},
           {"copies_us", profile.copies_us},
@@ -104,12 +106,17 @@ std::string launches_table(const Profile& profile, bool gpu) {
 }
 
 std::string sum_line(const Profile& profile) {
-  return fmt::format(
+  std::string out = fmt::format(
       "launches {:.1f}{} + gaps {:.1f} + host {:.1f} = {:.1f} us; a run without tracing takes {:.1f} us, of which "
       "{:.1f} ({:.1f}%) are unexplained; a traced run takes {:.1f} us, {:.2f} times as long",
       profile.sum_us, profile.copies_us > 0 ? fmt::format(" + copies {:.1f}", profile.copies_us) : "", profile.gaps_us,
       profile.host_us, profile.parts_us(), profile.measured_us, profile.unexplained_us,
       100 * share(profile, profile.unexplained_us), profile.traced_us, profile.slow_down());
+  if (profile.traced_device_us > 0) {
+    out += fmt::format("; the GPU takes {:.1f} us of a run, {:.1f} when it is traced: times are divided by {:.3f}",
+                       profile.device_us, profile.traced_device_us, profile.device_slow_down());
+  }
+  return out;
 }
 
 const char* source_text(const Profile& profile) {

@@ -34,6 +34,7 @@ struct FakeLibrary {
 };
 struct FakeEvent {
   FakeStream* recorded_in = nullptr;
+  std::size_t graphs = 0;  // that were launched before
 };
 
 FakeDriver* active = nullptr;
@@ -348,6 +349,7 @@ void fill_streams(runtime::cuda::Driver& d) {
     auto* const e = reinterpret_cast<FakeEvent*>(event);
     EXPECT_TRUE(impl().events.count(e));
     FakeStream& s = impl().stream(stream);
+    e->graphs = active->graph_streams.size();
     e->recorded_in = s.capturing || s.capture != nullptr ? &s : nullptr;
     return CUDA_SUCCESS;
   };
@@ -355,9 +357,10 @@ void fill_streams(runtime::cuda::Driver& d) {
     FAKE_ENTER_ALONE("cuEventSynchronize")
     return CUDA_SUCCESS;
   };
-  d.cuEventElapsedTime = [](float* ms, CUevent, CUevent) {
+  d.cuEventElapsedTime = [](float* ms, CUevent begin, CUevent end) {
     FAKE_ENTER("cuEventElapsedTime")
-    *ms = active->elapsed_ms;
+    const std::size_t graphs = reinterpret_cast<FakeEvent*>(end)->graphs - reinterpret_cast<FakeEvent*>(begin)->graphs;
+    *ms = active->elapsed_ms() * static_cast<float>(std::max<std::size_t>(graphs, 1));
     return CUDA_SUCCESS;
   };
 }

@@ -43,7 +43,8 @@ class FakeDriver {
   // What the GPU is.
   int sm = 90, memory_clock_khz = 2619000, bus_bits = 5120, gpus = 2;
   bool refuse_cubins = false;
-  float elapsed_ms = 0.5f;  // between any two events
+  // Between two events: of each graph that was launched after the one and before the other, or once without any.
+  std::function<float()> elapsed_ms = [] { return 0.5f; };
 
   // Of the calls that can fail, the fail_at-th from now on (1: the next) answers fail_with; 0: none does.
   void fail(int at, CUresult with);

@@ -90,7 +90,7 @@ class CuptiProfile : public testing::Test {
     library_ = dlopen(FUSEC_FAKE_CUPTI "/lib64/libcupti.so.13", RTLD_NOW);
     ran.clear();
     kernel_ns = 20'000;
-    fake_.elapsed_ms = 0.06f;
+    fake_.elapsed_ms = [] { return 0.06f; };
     tell(130500, 0);
   }
   ~CuptiProfile() override { reset()(0, 0, nullptr); }
@@ -180,6 +180,30 @@ TEST_F(CuptiProfile, EventsTakeItsPlaceWithANote) {
   by_events("hidden by FUSEC_HIDE_LIBRARIES");
 }
 
+// While CUPTI is on, the GPU takes 1.5 times as long: what CUPTI tells is divided by that.
+TEST_F(CuptiProfile, WhatTracingCostsOnTheGpuIsTakenOff) {
+  for (const int64_t kernel : {20'000, 200'000}) {  // runs one by one, and eight at once
+    kernel_ns = kernel;
+    fake_.elapsed_ms = [&] { return (enabled() != 0 ? 4.5e-6f : 3e-6f) * static_cast<float>(kernel); };
+    const auto profile = this->profile(12);
+    ASSERT_TRUE(profile.ok()) << profile.status().str();
+    const double us = 1e-3 * static_cast<double>(kernel);
+    EXPECT_NEAR(profile->device_us, 3 * us, 0.01);
+    EXPECT_NEAR(profile->traced_device_us, 4.5 * us, 0.01);
+    EXPECT_NEAR(profile->device_slow_down(), 1.5, 1e-3);
+    double sum = 0, slices = 0;
+    for (const LaunchProfile& launch : profile->launches) sum += launch.info.us;
+    for (const ProfileSlice& slice : profile->slices)
+      slices += slice.kind == SliceKind::launch ? slice.end_us - slice.start_us : 0;
+    EXPECT_NEAR(sum, profile->sum_us, 1e-6);
+    EXPECT_GE(sum, 3 * us / 1.5 - 0.01);
+    EXPECT_GE(slices / 12, 3 * us - 0.01) << "a timeline shows what ran";
+    EXPECT_LT(sum, slices / 12);
+    EXPECT_NEAR(profile->host_us, profile->measured_us - 3 * us, 0.01);
+    EXPECT_NEAR(profile->parts_us() + profile->unexplained_us, profile->measured_us, 1e-6);
+  }
+}
+
 // A run that CUPTI tells nothing of is the host's.
 TEST_F(CuptiProfile, KernelsThatAreMissingAreNoted) {
   tell(130500, 0, [](Add add) {
@@ -203,13 +227,14 @@ TEST_F(CuptiProfile, EventsLieRoundARunThatWaitsForAnother) {
                                          "cuGraphLaunch", "cuEventRecord",       "cuStreamSynchronize"};
   const auto last = std::find_end(calls.begin(), calls.end(), turn.begin(), turn.end());
   ASSERT_NE(last, calls.end());
-  EXPECT_EQ(std::count(calls.begin(), last, "cuEventRecord"), 2 * 6) << "4 runs, and 3 before them";
+  EXPECT_EQ(std::count(calls.begin(), last, "cuEventRecord"), 2 * (7 + 6))
+      << "of each traced run and of those in front: 4 runs, and 3 before them";
 }
 
 // Eight runs are on the stream at once, so that the slower host does not hold up the GPU.
 TEST_F(CuptiProfile, LongRunsAreTracedWithoutWaitingForEach) {
   kernel_ns = 200'000;
-  fake_.elapsed_ms = 0.6f;
+  fake_.elapsed_ms = [] { return 0.6f; };
   const auto profile = this->profile(12);
   ASSERT_TRUE(profile.ok()) << profile.status().str();
   EXPECT_EQ(profile->runs, 12);

@@ -159,16 +159,36 @@ class GpuRunner final : public Runner {
       const int64_t now = now_ns();
       trace.slices.push_back({SliceKind::host, -1, what, "host", std::exchange(at, now), now});
     };
-    FUSEC_TRY(run_as(state, inputs, outputs, [&](State& own) -> Status {
-      for (RunTrace& trace : traces) {
-        FUSEC_TRY(enqueue(own, inputs, outputs, stream_.get(), {}, &trace != &traces.front()));
-        note("enqueue", trace);
-      }
-      return {};
-    }));
-    note("wait", traces.back());
-    traces.back().end = at;
-    return tracing_->add_work(traces);
+    std::vector<Event> events;
+    double device_us = 0;
+    const auto end_run = [&] {
+      note("wait", traces.back());
+      traces.back().end = at;
+      return traces.size() > 1 ? read_events(events, &device_us) : Status();
+    };
+    FUSEC_TRY(run_as(
+        state, inputs, outputs,
+        [&](State& own) -> Status {
+          if (traces.size() > 1) {
+            FUSEC_ASSIGN(events, make_events(2));
+          }
+          for (std::size_t i = 0; i < traces.size(); ++i) {
+            FUSEC_TRY(enqueue(own, inputs, outputs, stream_.get(), {}, i > 0));
+            if (i == 0 && traces.size() > 1) FUSEC_TRY(mark(events[0]));
+            note("enqueue", traces[i]);
+          }
+          return traces.size() > 1 ? mark(events[1]) : Status();
+        },
+        end_run));
+    FUSEC_TRY(tracing_->add_work(traces));
+    if (traces.size() > 1) {
+      device_us /= static_cast<double>(traces.size() - 1);
+    } else {
+      FUSEC_ASSIGN(device_us, run_device_us(state, inputs, outputs));
+      FUSEC_TRY(tracing_->skip_work());
+    }
+    for (RunTrace& trace : traces) trace.device_us = device_us;
+    return {};
   }
 
   std::size_t traced_at_once(const RunTrace& trace) const override {
@@ -190,9 +210,9 @@ class GpuRunner final : public Runner {
         [&](State& own) -> Status {
           FUSEC_ASSIGN(events, make_events(2));
           FUSEC_TRY(enqueue(own, inputs, outputs, stream_.get(), {}));
-          FUSEC_TRY(context_->check(driver().cuEventRecord(events[0].get(), stream_.get()), "cuEventRecord"));
+          FUSEC_TRY(mark(events[0]));
           FUSEC_TRY(enqueue(own, inputs, outputs, stream_.get(), {}, true));
-          return context_->check(driver().cuEventRecord(events[1].get(), stream_.get()), "cuEventRecord");
+          return mark(events[1]);
         },
         [&] { return read_events(events, &us); }));
     return us;
@@ -517,6 +537,10 @@ class GpuRunner final : public Runner {
     FUSEC_TRY(context_->check(driver().cuGraphUpload(made, stream_.get()), "cuGraphUpload"));
     return context_->check(driver().cuStreamSynchronize(stream_.get()),
                            "cuStreamSynchronize");  // it may run on another stream
+  }
+
+  Status mark(const Event& event) const {
+    return context_->check(driver().cuEventRecord(event.get(), stream_.get()), "cuEventRecord");
   }
 
   Result<std::vector<Event>> make_events(std::size_t count) {

@@ -25,6 +25,8 @@ class Tracing {
   // Of runs that are over, with the recorder: what the GPU did in each. They were on the stream one behind another, and
   // `traces` has the begin of the first and the end of the last: each of the others ends with its last work.
   Status add_work(std::span<RunTrace> traces);
+  // Leaves out what ended since.
+  Status skip_work() { return recorder_->take().status(); }
   // Of a run that is over, without: intervals that adjoin, laid before its end.
   void add_intervals(std::span<const double> us, RunTrace& trace) const;
   // Ends the recording.
