@@ -101,7 +101,7 @@ def read(path):
 
 
 def table(out):
-    rows = [["cell", "measured", "bound", "library", "fusion-aware", "gap"] + PARTS + ["other/gap", "parts/gap", "other/run", "GPU traced"]]
+    rows = [["cell", "measured", "bound", "library", "fusion-aware", "gap"] + PARTS + ["other/gap", "parts/gap", "other/run", "traced"]]
     small = cells = 0
     for path in sorted(out.glob("*.json")):
         for result in read(path):
@@ -117,7 +117,7 @@ def table(out):
                                                 result["fusion_aware_bound_us"]["serial"], gap] + parts] +
                         [f"{100 * share:.1f}%", f"{100 * (sum(parts[:-1]) / gap if gap > 0 else float('inf')):.1f}%",
                          f"{100 * parts[-1] / result['measured_us']:.2f}%",
-                         f"{profile.get('device_slow_down', 1):.3f}"])
+                         f"{profile.get('slow_down', 1):.3f}"])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         print(row[0].ljust(widths[0]) + "  " + "  ".join(text.rjust(width) for text, width in zip(row[1:], widths[1:])))

@@ -29,10 +29,11 @@ bool is_spatial(const Node& node) {
 
 }  // namespace
 
-// op(x) -> transpose(op'(transpose(x))) with op' in layout "last". The channels-last kernels of a library are never
-// slower than its plain ones, and up to 40 times faster for depthwise filters (docs/performance.md). sink_transposes
-// removes the transposes that meet their inverse. Those left at the ends of a chain cost the time to move their
-// elements.
+// op(x) -> transpose(op'(transpose(x))) with op' in layout "last". The channels-last kernels of a library are rarely
+// slower than its plain ones, and up to 40 times faster for depthwise filters (docs/performance.md). cuDNN's for f32
+// windows larger than 1 are slower, because they convert images, but the models around them are faster channels last in
+// most cases (docs/advise.md tells which are not). sink_transposes removes the transposes that meet their inverse.
+// Those left at the ends of a chain cost the time to move their elements.
 Result<bool> channels_last(Graph& graph, const PassContext& context) {
   if (context.options.numerics == Numerics::exact) return false;
   Rewriter rewriter(graph);

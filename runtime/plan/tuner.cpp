@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ir/support/hash.h"
+#include "runtime/plan/alternative_calls.h"
 #include "runtime/plan/bind.h"
 #include "runtime/plan/measuring.h"
 #include "runtime/tuning/timed_call.h"
@@ -81,28 +82,32 @@ struct Layers {
   std::vector<LibraryCall> calls;  // of each
 };
 
-Layers collect_layers(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning,
-                      bool again) {
-  Layers out;
+void add(LibraryCall call, const std::string& origin, Tuning& tuning, bool again, Layers& layers) {
+  std::string key = tuning_call(call);
+  const auto it = std::find_if(layers.works.begin(), layers.works.end(),
+                               [&](const MeasuredWork& w) { return w.layer.call == key; });
+  if (it != layers.works.end()) {
+    ++it->layer.count;
+    return;
+  }
+  std::vector<TuningRow> rows;
+  if (!again) rows = tuning.rows(key);
+  layers.works.push_back({{std::move(key), origin, 1, std::move(rows)}, 0, {}});
+  layers.calls.push_back(std::move(call));
+}
+
+// Calls f(call, origin) for every library step that is tuned.
+template <class F>
+void for_tuned_calls(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, const Tuning& tuning,
+                     const F& f) {
   const bool warm = keeps_constants_cached(loaded.program, resolved, tuning);
   for (const ResolvedStep& step : resolved.steps) {
     const auto* const library_step = std::get_if<ir::LibraryStep>(&step.step->v);
     if (library_step == nullptr || !is_tuned(*library_step)) continue;
     LibraryCall call = library_call(loaded, step, threads);
     call.warm_constants = warm;
-    std::string key = tuning_call(call);
-    const auto it =
-        std::find_if(out.works.begin(), out.works.end(), [&](const MeasuredWork& w) { return w.layer.call == key; });
-    if (it != out.works.end()) {
-      ++it->layer.count;
-      continue;
-    }
-    std::vector<TuningRow> rows;
-    if (!again) rows = tuning.rows(key);
-    out.works.push_back({{std::move(key), step.step->origin, 1, std::move(rows)}, 0, {}});
-    out.calls.push_back(std::move(call));
+    f(std::move(call), step.step->origin);
   }
-  return out;
 }
 
 Result<std::unique_ptr<TimedCall>> make_timed_call(const LoadedProgram& loaded, int threads, const Tuning& tuning) {
@@ -154,15 +159,16 @@ double typical_spread(const TuneReport& report) {
   return compute_spread(std::move(spreads)).median;
 }
 
-Result<TuneReport> tune(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning,
-                        const TuneLimits& limits, const TuneProgress& progress) {
+namespace {
+
+Result<TuneReport> measure_layers(Layers layers, const LoadedProgram& loaded, int threads, Tuning& tuning,
+                                  const TuneLimits& limits, const TuneProgress& progress) {
   std::shared_ptr<void> entered;
   if (loaded.device) {
     FUSEC_ASSIGN(entered, loaded.device->enter());
   }
   const ThreadCount as_at_run(threads);
   const Lease team(loaded.device ? 1 : threads);  // awake, as in a run
-  Layers layers = collect_layers(loaded, resolved, threads, tuning, limits.again);
   std::unique_ptr<TimedCall> timed;
   for (std::size_t i = 0; i < layers.works.size(); ++i) {
     MeasuredWork& work = layers.works[i];
@@ -181,6 +187,30 @@ Result<TuneReport> tune(const LoadedProgram& loaded, const ResolvedProgram& reso
   for (TunedLayer& layer : report.layers)  // what this Engine may take
     std::erase_if(layer.rows, [&](const TuningRow& row) { return row.workspace > tuning.workspace_limit(); });
   return report;
+}
+
+}  // namespace
+
+Result<TuneReport> tune(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning,
+                        const TuneLimits& limits, const TuneProgress& progress) {
+  Layers layers;
+  for_tuned_calls(loaded, resolved, threads, tuning, [&](LibraryCall call, const std::string& origin) {
+    add(std::move(call), origin, tuning, limits.again, layers);
+  });
+  return measure_layers(std::move(layers), loaded, threads, tuning, limits, progress);
+}
+
+Result<TuneReport> tune_alternatives(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads,
+                                     Tuning& tuning, const TuneLimits& limits, const Alternatives& which) {
+  Layers layers;
+  for_tuned_calls(loaded, resolved, threads, tuning, [&](const LibraryCall& call, const std::string& origin) {
+    const auto add_one = [&](std::optional<LibraryCall> other) {
+      if (other) add(*std::move(other), origin, tuning, limits.again, layers);
+    };
+    if (which.channels_first) add_one(with_channels_first(call));
+    if (which.half) add_one(in_half(call));
+  });
+  return measure_layers(std::move(layers), loaded, threads, tuning, limits, {});
 }
 
 Status profile(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning) {

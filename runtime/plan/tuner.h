@@ -64,6 +64,14 @@ using TuneProgress = std::function<void(std::size_t done, std::size_t all, const
 Result<TuneReport> tune(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning,
                         const TuneLimits& limits, const TuneProgress& progress = {});
 
+// Calls beside those of the program (runtime/plan/alternative_calls.h).
+struct Alternatives {
+  bool channels_first = false, half = false;
+};
+// As tune(), of these.
+Result<TuneReport> tune_alternatives(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads,
+                                     Tuning& tuning, const TuneLimits& limits, const Alternatives& which);
+
 // tune() within the limits of the Options of Strategy::profile; an error is a warning,
 // unless it is `cancelled`.
 Status profile(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning);

@@ -56,12 +56,12 @@ struct Advised {
   std::vector<StepFacts> steps;
   Bound library, fusion;
   Gap gap;
-  bool by_database = false;     // nothing was run: a step takes the time of what is taken untuned
-  std::size_t predicted = 0;    // then: generated kernels without rows, which count by the machine model
-  std::string source;           // Profile::source, else empty
-  int64_t runs = 0;             // of the round that counts: that were traced, and as many that were not
-  double traced_us = 0;         // of a traced run
-  double device_slow_down = 1;  // what tracing costs on a GPU; the times of steps and gaps do not have it
+  bool by_database = false;   // nothing was run: a step takes the time of what is taken untuned
+  std::size_t predicted = 0;  // then: generated kernels without rows, which count by the machine model
+  std::string source;         // Profile::source, else empty
+  int64_t runs = 0;           // of the round that counts: that were traced, and as many that were not
+  double traced_us = 0;       // of a traced run
+  double slow_down = 1;       // of traced runs; the times of steps and gaps were divided by it
   std::vector<CheckedAdvice> advice;
   std::size_t layers = 0, distinct_layers = 0;  // steps that have rows, and how many of them differ
 };

@@ -139,8 +139,7 @@ Json make_json(const Advised& a) {
   json["below_library_bound"] = a.gap.below_library;
   json["by_floors"] = a.gap.by_floors;
   if (!a.by_database)
-    json["profile"] = {
-        {"source", a.source}, {"runs", a.runs}, {"traced_us", a.traced_us}, {"device_slow_down", a.device_slow_down}};
+    json["profile"] = {{"source", a.source}, {"runs", a.runs}, {"traced_us", a.traced_us}, {"slow_down", a.slow_down}};
   json["parts"] = parts_json(a.gap.parts);
   json["parts"]["other"] = a.gap.other;
   json["layers"] = {{"steps", a.layers}, {"distinct", a.distinct_layers}};
@@ -166,10 +165,9 @@ std::string report(const Advised& a, bool all_steps) {
   if (a.predicted > 0)
     out += fmt::format("{} generated kernels have no rows and count by the machine model\n", a.predicted);
   out += gap_table(a.gap);
-  if (a.device_slow_down != 1)
-    out +=
-        fmt::format("on the GPU, traced runs took {:.3f} times as long: times of steps and gaps are divided by that\n",
-                    a.device_slow_down);
+  if (a.slow_down != 1)
+    out += fmt::format("traced runs took {:.3f} times as long: times of steps and gaps are divided by that\n",
+                       a.slow_down);
   if (a.gap.other < -kVisible * a.gap.measured_us)
     out += "other is negative: steps took longer in runs that were timed step by step\n";
   out += "\n" + facts_table(a, all_steps);

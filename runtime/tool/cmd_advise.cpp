@@ -95,7 +95,15 @@ Result<AllowedTypes> parse_allowed(const std::string& text, bool gpu) {
   return out;
 }
 
-// What `fusec tune` does for these shapes.
+// On a GPU: cuDNN computes f32 convolutions channels first, and converts images in the other order, on each call. A
+// CPU's calls have no f16, and oneDNN chooses the order by itself.
+runtime::Alternatives alternatives_of(const Subject& subject) {
+  if (subject.machine.target.kind != TargetKind::cuda) return {};
+  const bool is_half = subject.options.precision && *subject.options.precision != DType::f32;
+  return {!is_half, subject.allowed.half && !is_half};
+}
+
+// What `fusec tune` does for these shapes, and calls in another order of images and in f16.
 Status measure_layers(const Subject& subject, const std::vector<int64_t>& batches) {
   Options listing = subject.options, picking = subject.options;
   listing.strategy = Strategy::heuristic, picking.strategy = Strategy::cached;
@@ -114,7 +122,11 @@ Status measure_layers(const Subject& subject, const std::vector<int64_t>& batche
     FUSEC_TRY(runtime::check_in_model(state, bindings, shapes.inputs, tuning, 0, calls).status());
     FUSEC_ASSIGN(const runtime::TuneReport own,
                  runtime::tune_kernels(kernels->program, bindings, *kernels->timer, *kernels->tuning, limits));
-    measured += calls.measured + own.measured, reused += calls.reused + own.reused;
+    FUSEC_ASSIGN(
+        const runtime::TuneReport others,
+        runtime::tune_alternatives(*state.loaded, resolved, state.threads, tuning, limits, alternatives_of(subject)));
+    for (const auto* one : std::initializer_list<const runtime::TuneReport*>{&calls, &own, &others})
+      measured += one->measured, reused += one->reused;
   }
   std::fprintf(stderr, "layers: %lld ways measured, %lld known before\n", static_cast<long long>(measured),
                static_cast<long long>(reused));
@@ -151,8 +163,11 @@ Result<Profile> measure_run(const Engine& engine, const Shapes& shapes, const Ad
   return best;
 }
 
+// What the times of steps and gaps of traced runs are divided by. Of a GPU the profile has done that by its own ratio.
+double slow_down(const Profile& profile) { return profile.source == "threads" ? profile.slow_down() : 1; }
+
 RunTimes times_of(const Profile& profile) {
-  return {profile.measured_us, profile.gaps_us + profile.copies_us + profile.host_us};
+  return {profile.measured_us, (profile.gaps_us + profile.copies_us + profile.host_us) / slow_down(profile)};
 }
 
 // Of all steps of the plan; those that run once take no time of a run.
@@ -161,7 +176,7 @@ Result<std::vector<double>> step_times(const Profile& profile, const runtime::Re
     return Status(StatusCode::invalid_argument,
                   "advise: the run has other steps than the plan; leave --specialize out");
   std::vector<double> us(resolved.once);
-  for (const LaunchProfile& launch : profile.launches) us.push_back(launch.info.us);
+  for (const LaunchProfile& launch : profile.launches) us.push_back(launch.info.us / slow_down(profile));
   return us;
 }
 
@@ -173,6 +188,8 @@ std::optional<Options> changed(const Advice& advice, Options options) {
     options.precision = DType::f16;
   } else if (advice.flag == "--tf32") {
     options.tf32 = true;
+  } else if (advice.flag == "--disable-pass channels_last") {
+    options.disabled_passes.emplace_back("channels_last");
   } else if (advice.flag == "without --no-cuda-graph") {
     options.cuda_graph = true;
   } else if (advice.flag == "without --no-fusion") {
@@ -249,7 +266,7 @@ Result<Advised> advise_shapes(const Subject& subject, const Engine& engine, int6
   FUSEC_ASSIGN(const Profile profile, measure_run(engine, shapes, subject.flags));
   FUSEC_ASSIGN(from.times, step_times(profile, resolved));
   out.source = profile.source, out.runs = profile.runs, out.traced_us = profile.traced_us;
-  out.device_slow_down = profile.device_slow_down();
+  out.slow_down = slow_down(profile) * profile.device_slow_down();
   out.steps = collect_facts(from);
   complete(out, times_of(profile), settings_of(subject));
   for (CheckedAdvice& one : out.advice) FUSEC_TRY(check(subject, engine, shapes, profile.measured_us, one));

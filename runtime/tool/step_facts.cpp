@@ -11,6 +11,7 @@
 #include "compiler/select/select.h"
 #include "ir/cost/cost.h"
 #include "runtime/engine/kernel_tuner.h"
+#include "runtime/plan/alternative_calls.h"
 #include "runtime/plan/bind.h"
 #include "runtime/plan/tuner.h"
 #include "runtime/tool/insight/boundaries.h"
@@ -143,6 +144,16 @@ class Collector {
     const std::string taken = from_.taken_way ? from_.taken_way(facts.layer) : "";
     set_row(facts, from_.call_rows(facts.layer),
             [&](const runtime::TuningRow& row) { return name_pick(row) == taken; });
+    facts.channels_first_us = fastest_us(runtime::with_channels_first(call));
+    if (from_.allowed.half) facts.half_us = fastest_us(runtime::in_half(call));
+  }
+
+  // By the rows of a call that this program does not make.
+  std::optional<double> fastest_us(const std::optional<runtime::LibraryCall>& call) const {
+    if (!call) return std::nullopt;
+    const auto ways = usable(from_.call_rows(runtime::tuning_call(*call)), from_.workspace_limit);
+    const runtime::TuningRow* const best = fastest(ways);
+    return best == nullptr ? std::nullopt : std::optional(best->median_us);
   }
 
   void add_kernel(const ResolvedStep& step, const ir::KernelStep& launch, StepFacts& facts, Work& work) {
@@ -220,7 +231,8 @@ class Collector {
       double sum = 0;
       for (const std::size_t i : members) sum += facts_[i].us.value_or(1);
       for (const std::size_t i : members)
-        for (std::optional<double>* row : {&facts_[i].layer_us, &facts_[i].taken_us})
+        for (std::optional<double>* row :
+             {&facts_[i].layer_us, &facts_[i].taken_us, &facts_[i].channels_first_us, &facts_[i].half_us})
           if (*row && sum > 0) **row *= facts_[i].us.value_or(1) / sum;
     }
   }

@@ -458,18 +458,38 @@ TEST_F(Cudnn, Choices) {
   std::vector<std::string> ids;
   for (const Algorithm& algorithm : library->algorithms(c.call)) ids.push_back(algorithm.id);
   EXPECT_EQ(ids, (std::vector<std::string>{"direct/fused eng0", "direct/fused eng1_k2=4", "direct/fused eng7",
-                                           "direct/bare eng0", "direct/bare eng1_k2=4", "direct/bare eng7"}));
+                                           "direct/bare eng0", "direct/bare eng1_k2=4", "direct/bare eng7",
+                                           "first/fused eng0", "first/fused eng1_k2=4", "first/fused eng7"}));
   EXPECT_TRUE(fake_->convs.empty());
   c.call.algorithm = "direct/fused eng1_k2=4";
   EXPECT_EQ(check(*library->clone(0), c), "cudnn conveng1_k2=4");
   c.call.algorithm = "direct/bare eng1_k2=4";
   EXPECT_EQ(check(*library, c), "cudnn conveng1_k2=4 + add + add + activation");
+  c.call.algorithm = "first/fused eng0";
+  EXPECT_EQ(check(*library, c), "cudnn copy + conveng0 + copy");
+  EXPECT_TRUE(is_dense_spec(fake_->convs.back().in, false));
+  EXPECT_TRUE(is_dense_spec(fake_->convs.back().filter, false));
   for (const char* gone : {"direct/fused eng9", "direct/fused eng7", "nonsense"}) {
     c.call.algorithm = gone;
     EXPECT_EQ(library->bind(c.call).status().code(), StatusCode::unsupported) << gone;
   }
   fake_->fuses = false;
-  EXPECT_EQ(library->algorithms(c.call).size(), 3U);
+  EXPECT_EQ(library->algorithms(c.call).size(), 6U);
+}
+
+// Channels first is listed beside channels last only where cuDNN converts images and a constant filter on each call.
+TEST_F(Cudnn, StagingIsListedWhereItMayPay) {
+  const auto count = [&](const Case& c) { return make()->algorithms(c.call).size(); };
+  const Image window = image_cases()[0], point{1, 8, 8, {9, 9}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}};
+  Image grouped{1, 8, 8, {9, 9}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}};
+  EXPECT_EQ(count(image_case(window, true)), 3U);  // fused and bare as it lies, fused channels first
+  EXPECT_EQ(count(image_case(window, false)), 2U);
+  EXPECT_EQ(count(image_case(window, true, false)), 2U);
+  EXPECT_EQ(count(image_case(window, true, true, 0, DType::f16)), 2U);
+  EXPECT_EQ(count(image_case(point, true)), 2U);
+  EXPECT_EQ(count(image_case(grouped, true)), 3U);
+  grouped.groups = 8;
+  EXPECT_EQ(count(image_case(grouped, true)), 2U);
 }
 
 TEST_F(Cudnn, EqualConvolutionsShareOnePlan) {

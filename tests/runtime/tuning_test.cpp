@@ -14,9 +14,11 @@
 #include "fusec/graph_builder.h"
 #include "fusec/session.h"
 #include "runtime/cache/server.h"
+#include "runtime/plan/alternative_calls.h"
 #include "runtime/plan/state.h"
 #include "runtime/plan/tuner.h"
 #include "tests/environment.h"
+#include "tests/runtime/cuda_cases.h"
 #include "tests/runtime/fake_redis.h"
 #include "tests/runtime/library_case.h"
 #include "tests/sanitized.h"
@@ -294,6 +296,22 @@ TEST(TuningKey, SaysWhatACallIs) {
   EXPECT_EQ(tuning_call(relu.call), base + " +relu");
   shifted.call.args[0].offset = 4;
   EXPECT_NE(tuning_call(shifted.call), base);
+}
+
+// So the rows of a model that makes these calls are those of the alternative.
+TEST(TuningKey, OfAnAlternativeIsThatOfTheCallItself) {
+  for (const testing::Image& image : testing::image_cases()) {
+    SCOPED_TRACE(::testing::PrintToString(image.kernel));
+    const testing::Case last = image_case(image, true), first = image_case(image, false);
+    const auto moved = with_channels_first(last.call);
+    ASSERT_TRUE(moved.has_value());
+    EXPECT_EQ(tuning_call(*moved), tuning_call(first.call));
+    EXPECT_FALSE(with_channels_first(first.call).has_value());
+    const auto half = in_half(last.call);
+    ASSERT_TRUE(half.has_value());
+    EXPECT_EQ(tuning_call(*half), tuning_call(image_case(image, true, true, 0, DType::f16).call));
+    EXPECT_FALSE(in_half(*half).has_value());
+  }
 }
 
 // Each choice of oneDNN computes the call, says which it is, and the first is what it takes by itself.

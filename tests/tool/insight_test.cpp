@@ -152,6 +152,25 @@ TEST(Insight, ARunUnderTheLibraryBoundAloneHasAGapOfItsOwn) {
   EXPECT_EQ(gap.other, -0.5);
 }
 
+// Rows of the call with images channels first, and of the call in f16, tell what order and type cost.
+TEST(Insight, AnotherOrderIsLayoutAndRowsInHalfArePrecision) {
+  std::vector<StepFacts> steps = {step(StepKind::call, 24, 30, 2), step(StepKind::call, 10, 8, 4, {0})};
+  steps[0].taken_us = 40, steps[0].channels_first_us = 15, steps[0].half_us = 5;
+  steps[1].channels_first_us = 9, steps[1].half_us = 12, steps[1].best_type_us = 1;  // both are slower
+  const Gap gap = split_gap({40, 2}, steps);
+  EXPECT_EQ(gap.steps[0][static_cast<std::size_t>(Part::algorithm)], 24 - 18);  // 24 x 30 / 40
+  EXPECT_EQ(gap.steps[0][static_cast<std::size_t>(Part::layout)], 18 - 9);      // 18 x 15 / 30
+  EXPECT_NEAR(gap.steps[0][static_cast<std::size_t>(Part::precision)], 9 - 3, 1e-12);
+  EXPECT_EQ(gap.steps[1], (Parts{0, 0, 2, 0, 0, 0}));
+  EXPECT_NEAR(gap.bound_us, 3 + 8, 1e-12);
+  EXPECT_NEAR(library_bound(steps).serial_us, 9 + 8, 1e-12);
+  expect_exact(gap);
+  const std::vector<Advice> advice = make_advice(steps, gap, {}, 1);
+  ASSERT_FALSE(advice.empty());
+  EXPECT_EQ(advice[0].part, Part::layout);
+  EXPECT_EQ(advice[0].flag, "--disable-pass channels_last");
+}
+
 TEST(Insight, WithoutStepsWhatIsNotLaunchIsOther) {
   const Gap gap = split_gap({7, 4}, {});
   EXPECT_EQ(part(gap, Part::launch), 4);

@@ -45,6 +45,9 @@ Remedy remedy_of(Part part, const StepFacts* step, const RunSettings& run, bool 
     case Part::launch:
       return launch_remedy(run);
     case Part::layout:
+      if (step->kind == StepKind::call)
+        return {"--disable-pass channels_last",
+                "the call alone is faster with channels first (N C ...); the flag puts all images of the model so"};
       return {"", "it only moves data: a model in the layout and type that its neighbours take needs no such step"};
     case Part::algorithm:
       return algorithm_remedy(*step, run, by_floors);

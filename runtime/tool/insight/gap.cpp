@@ -24,10 +24,23 @@ double library_floor(const StepFacts& step) {
   return std::min(*step.us, *step.layer_us);
 }
 
+// What is left of a call, as a share, with images in the faster order.
+double order_share(const StepFacts& step) {
+  if (!step.channels_first_us || !step.layer_us || *step.layer_us <= 0) return 1;
+  return std::min(*step.channels_first_us / *step.layer_us, 1.0);
+}
+
+// What is left in the best type that is allowed: by rows of the call where it has them, else by the machine model.
+double type_share(const StepFacts& step) {
+  const double now = step.layer_us.value_or(0) * order_share(step);
+  if (step.half_us && now > 0) return std::min(*step.half_us / now, 1.0);
+  return step.floor_us > 0 ? std::clamp(step.best_type_us / step.floor_us, 0.0, 1.0) : 1;
+}
+
 double& at(Parts& parts, Part part) { return parts[static_cast<std::size_t>(part)]; }
 
 // Takes the parts of one step from its time, down to this floor and below it; the answer is what is left of it.
-double take_parts(const StepFacts& step, double floor_us, Parts& parts) {
+double take_parts(const StepFacts& step, double floor_us, bool by_floor, Parts& parts) {
   double left = step.us.value_or(0);
   const auto take = [&](Part part, double us) {
     at(parts, part) = us;
@@ -38,8 +51,9 @@ double take_parts(const StepFacts& step, double floor_us, Parts& parts) {
     return left;
   }
   take(Part::algorithm, left - floor_us);
+  if (!by_floor) take(Part::layout, left * (1 - order_share(step)));
   take(Part::fusion, std::clamp(step.edge_us, 0.0, std::max(left, 0.0)));
-  if (step.floor_us > 0) take(Part::precision, left * std::clamp(1 - step.best_type_us / step.floor_us, 0.0, 1.0));
+  take(Part::precision, left * (1 - type_share(step)));
   return left;
 }
 
@@ -70,9 +84,19 @@ double critical_path(const std::vector<StepFacts>& steps, const std::vector<doub
   return done.empty() ? 0 : *std::max_element(done.begin(), done.end());
 }
 
-std::vector<double> library_floors(const std::vector<StepFacts>& steps) {
+namespace {
+
+std::vector<double> fastest_ways(const std::vector<StepFacts>& steps) {
   std::vector<double> us;
   for (const StepFacts& step : steps) us.push_back(step.kind == StepKind::move ? 0 : library_floor(step));
+  return us;
+}
+
+}  // namespace
+
+std::vector<double> library_floors(const std::vector<StepFacts>& steps) {
+  std::vector<double> us = fastest_ways(steps);
+  for (std::size_t i = 0; i < steps.size(); ++i) us[i] *= order_share(steps[i]);
   return us;
 }
 
@@ -88,13 +112,15 @@ Bound fusion_bound(const std::vector<StepFacts>& steps) {
 
 namespace {
 
-Gap split_by(const std::vector<double>& floors, const RunTimes& run, const std::vector<StepFacts>& steps) {
+Gap split_by(const std::vector<double>& floors, bool by_floors, const RunTimes& run,
+             const std::vector<StepFacts>& steps) {
   Gap gap;
+  gap.by_floors = by_floors;
   gap.measured_us = run.measured_us;
   at(gap.parts, Part::launch) = run.launch_us;
   std::vector<double> left;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    left.push_back(take_parts(steps[i], floors[i], gap.steps.emplace_back()));
+    left.push_back(take_parts(steps[i], floors[i], by_floors, gap.steps.emplace_back()));
     for (std::size_t p = 0; p < kParts; ++p) gap.parts[p] += gap.steps.back()[p];
   }
   gap.bound_us = critical_path(steps, left);
@@ -106,13 +132,13 @@ Gap split_by(const std::vector<double>& floors, const RunTimes& run, const std::
 }  // namespace
 
 Gap split_gap(const RunTimes& run, const std::vector<StepFacts>& steps) {
-  std::vector<double> floors = library_floors(steps);
-  Gap gap = split_by(floors, run, steps);
-  gap.below_library = run.measured_us < critical_path(steps, floors);
+  std::vector<double> floors = fastest_ways(steps);
+  Gap gap = split_by(floors, false, run, steps);
+  gap.below_library = run.measured_us < library_bound(steps).critical_us;
   if (run.measured_us >= gap.bound_us) return gap;
   for (std::size_t i = 0; i < steps.size(); ++i) floors[i] = std::min(floors[i], steps[i].floor_us);
-  gap = split_by(floors, run, steps);
-  gap.below_library = gap.by_floors = true;
+  gap = split_by(floors, true, run, steps);
+  gap.below_library = true;
   return gap;
 }
 

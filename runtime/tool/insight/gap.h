@@ -28,10 +28,12 @@ struct StepFacts {
   std::optional<double> us;        // in place; none: it was not run
   std::optional<double> layer_us;  // of the fastest row of the tuning database; none: it has no row
   std::optional<double> taken_us;  // of the row of the way that ran; none: nothing ran, or that way has no row
-  double floor_us = 0;             // bytes / bandwidth or operations / peak, the larger one
-  double best_type_us = 0;         // the same in the best type that is allowed
-  double edge_us = 0;              // of bytes to and from regions that it could be fused with
-  bool lacks_row = false;          // the tuner has not measured its layer, or not all ways of it
+  // Of the fastest row of the call with images channels first, and of the call in f16, where rows are known.
+  std::optional<double> channels_first_us, half_us;
+  double floor_us = 0;      // bytes / bandwidth or operations / peak, the larger one
+  double best_type_us = 0;  // the same in the best type that is allowed
+  double edge_us = 0;       // of bytes to and from regions that it could be fused with
+  bool lacks_row = false;   // the tuner has not measured its layer, or not all ways of it
 };
 
 // The first step of each layer that lacks rows, in order.
@@ -46,7 +48,7 @@ struct Bound {
 // What a step takes by its fastest measured way. A row is of a call alone, with the caches emptied before it; so where
 // the way that ran has a row too, the time in place is scaled by the ratio of both rows. Otherwise the less of the row
 // and the time in place; without both, the floor. What only moves data counts as 0, because a graph without it computes
-// the same.
+// the same. A convolution counts in the order of its images that is faster, without what converts them.
 std::vector<double> library_floors(const std::vector<StepFacts>& steps);
 Bound library_bound(const std::vector<StepFacts>& steps);
 // Each step by its bytes and operations alone.
