@@ -99,8 +99,8 @@ Result<AllowedTypes> parse_allowed(const std::string& text, bool gpu) {
 // CPU's calls have no f16, and oneDNN chooses the order by itself.
 runtime::Alternatives alternatives_of(const Subject& subject) {
   if (subject.machine.target.kind != TargetKind::cuda) return {};
-  const bool is_half = subject.options.precision && *subject.options.precision != DType::f32;
-  return {!is_half, subject.allowed.half && !is_half};
+  const bool is_narrow = subject.options.precision && *subject.options.precision != DType::f32;
+  return {!is_narrow, subject.allowed.half && !is_narrow};
 }
 
 // What `fusec tune` does for these shapes, and calls in another order of images and in f16.
