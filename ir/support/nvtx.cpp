@@ -69,7 +69,9 @@ const void* get_export_table(uint32_t id) {
   return id == kVersionInfo ? &version : nullptr;
 }
 
-bool attach() {
+}  // namespace
+
+bool NvtxRange::attach() {
   const char* const path = secure_getenv("NVTX_INJECTION64_PATH");
   if (path == nullptr || *path == '\0') return false;
   void* const library = dlopen(path, RTLD_LAZY);
@@ -81,11 +83,7 @@ bool attach() {
   return false;
 }
 
-}  // namespace
-
 bool NvtxRange::push(const char* name) {
-  static const bool is_attached = attach();
-  if (!is_attached) return false;
   auto* const function = tables().core<int(const char*)>(kRangePush);
   if (function == nullptr) return false;
   (void)function(name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Named ranges for profilers that attach through NVTX, NVIDIA's interface for annotations: a tool names its library in
-// NVTX_INJECTION64_PATH. Without a tool a range costs the test of a pointer.
+// NVTX_INJECTION64_PATH. Without a tool a range costs a test.
 #pragma once
 
 namespace fusec {
@@ -8,7 +8,7 @@ namespace fusec {
 // While alive, what this thread does is in a range of that name.
 class NvtxRange {
  public:
-  explicit NvtxRange(const char* name) : pushed_(push(name)) {}
+  explicit NvtxRange(const char* name) : pushed_(is_attached() && push(name)) {}
   ~NvtxRange() {
     if (pushed_) pop();
   }
@@ -16,7 +16,12 @@ class NvtxRange {
   NvtxRange& operator=(const NvtxRange&) = delete;
 
  private:
-  static bool push(const char* name);  // false: no tool is attached
+  static bool attach();
+  static bool is_attached() {
+    static const bool attached = attach();
+    return attached;
+  }
+  static bool push(const char* name);  // false: the tool does not want it
   static void pop();
   const bool pushed_;
 };

@@ -23,15 +23,34 @@ struct LibraryAlgorithm {
   Algorithm algorithm;
 };
 
-// All algorithms for a call. Fresh library instances are used where a library has them, so that weights packed for
-// tuning are freed with the algorithms.
-std::vector<LibraryAlgorithm> collect_algorithms(const LoadedProgram& loaded, const LibraryCall& call) {
+// Algorithms whose time alone is within so much of the fastest one are timed one after another, too.
+constexpr double kMayWin = 1.5;
+
+using MayWin = std::function<bool(const Library& library, const Algorithm& algorithm)>;
+
+// By rows of the call alone.
+MayWin may_win_by(std::vector<TuningRow> rows) {
+  const TuningRow* const best = best_row(rows);
+  const double limit = best == nullptr ? 0 : kMayWin * best->median_us;
+  return [rows = std::move(rows), limit](const Library& library, const Algorithm& algorithm) {
+    return std::any_of(rows.begin(), rows.end(), [&](const TuningRow& row) {
+      return row.library == library.name() && row.algorithm == algorithm.id && !row.failed() &&
+             (row.is_default || row.median_us <= limit);
+    });
+  };
+}
+
+// The algorithms for a call, all or those that may win. Fresh library instances are used where a library has them, so
+// that weights packed for tuning are freed with the algorithms.
+std::vector<LibraryAlgorithm> collect_algorithms(const LoadedProgram& loaded, const LibraryCall& call,
+                                                 const MayWin& may_win) {
   std::vector<LibraryAlgorithm> out;
   for (const std::shared_ptr<Library>& library : loaded.libraries) {
     if (library->get_unsupported_reason(*call.step)) continue;
     std::shared_ptr<Library> fresh = library->clone(kMeasuredWorkspace);
     if (!fresh) fresh = library;
-    for (Algorithm& algorithm : fresh->algorithms(call)) out.push_back({fresh, std::move(algorithm)});
+    for (Algorithm& algorithm : fresh->algorithms(call))
+      if (!may_win || may_win(*fresh, algorithm)) out.push_back({fresh, std::move(algorithm)});
   }
   return out;
 }
@@ -39,8 +58,8 @@ std::vector<LibraryAlgorithm> collect_algorithms(const LoadedProgram& loaded, co
 // The algorithms for one call, which is timed from `begin` until this ends.
 class LibraryAlgorithms final : public Algorithms {
  public:
-  LibraryAlgorithms(const LoadedProgram& loaded, const LibraryCall& call, TimedCall& timed)
-      : call_(call), timed_(timed), all_(collect_algorithms(loaded, call)) {}
+  LibraryAlgorithms(const LoadedProgram& loaded, const LibraryCall& call, const MayWin& may_win, TimedCall& timed)
+      : call_(call), timed_(timed), all_(collect_algorithms(loaded, call, may_win)) {}
   ~LibraryAlgorithms() override { timed_.end(); }
 
   std::size_t count() const override { return all_.size(); }
@@ -80,9 +99,10 @@ class LibraryAlgorithms final : public Algorithms {
 struct Layers {
   std::vector<MeasuredWork> works;
   std::vector<LibraryCall> calls;  // of each
+  std::vector<MayWin> may_win;     // of each; empty: every algorithm is timed
 };
 
-void add(LibraryCall call, const std::string& origin, Tuning& tuning, bool again, Layers& layers) {
+void add(LibraryCall call, const std::string& origin, Tuning& tuning, bool again, Layers& layers, MayWin may_win = {}) {
   std::string key = tuning_call(call);
   const auto it = std::find_if(layers.works.begin(), layers.works.end(),
                                [&](const MeasuredWork& w) { return w.layer.call == key; });
@@ -94,6 +114,7 @@ void add(LibraryCall call, const std::string& origin, Tuning& tuning, bool again
   if (!again) rows = tuning.rows(key);
   layers.works.push_back({{std::move(key), origin, 1, std::move(rows)}, 0, {}});
   layers.calls.push_back(std::move(call));
+  layers.may_win.push_back(std::move(may_win));
 }
 
 // Calls f(call, origin) for every library step that is tuned.
@@ -173,12 +194,13 @@ Result<TuneReport> measure_layers(Layers layers, const LoadedProgram& loaded, in
   for (std::size_t i = 0; i < layers.works.size(); ++i) {
     MeasuredWork& work = layers.works[i];
     const LibraryCall& call = layers.calls[i];
+    const MayWin& may_win = layers.may_win[i];
     work.amount = count_work(call) * static_cast<double>(work.layer.count);
     work.list = [&]() -> Result<std::unique_ptr<Algorithms>> {
       if (!timed) {
         FUSEC_ASSIGN(timed, make_timed_call(loaded, threads, tuning));
       }
-      auto listed = std::make_unique<LibraryAlgorithms>(loaded, call, *timed);
+      auto listed = std::make_unique<LibraryAlgorithms>(loaded, call, may_win, *timed);
       FUSEC_TRY(timed->begin(call));
       return std::unique_ptr<Algorithms>(std::move(listed));
     };
@@ -202,15 +224,29 @@ Result<TuneReport> tune(const LoadedProgram& loaded, const ResolvedProgram& reso
 
 Result<TuneReport> tune_alternatives(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads,
                                      Tuning& tuning, const TuneLimits& limits, const Alternatives& which) {
-  Layers layers;
+  std::vector<std::pair<LibraryCall, std::string>> own, others;  // with the origin of each
   for_tuned_calls(loaded, resolved, threads, tuning, [&](const LibraryCall& call, const std::string& origin) {
-    const auto add_one = [&](std::optional<LibraryCall> other) {
-      if (other) add(*std::move(other), origin, tuning, limits.again, layers);
-    };
-    if (which.channels_first) add_one(with_channels_first(call));
-    if (which.half) add_one(in_half(call));
+    own.emplace_back(call, origin);
+    for (const std::optional<LibraryCall>& other : {which.channels_first ? with_channels_first(call) : std::nullopt,
+                                                    which.half ? in_half(call) : std::nullopt})
+      if (other) others.emplace_back(*other, origin);
   });
-  return measure_layers(std::move(layers), loaded, threads, tuning, limits, {});
+  Layers alone;
+  for (const auto& [call, origin] : others) add(call, origin, tuning, limits.again, alone);
+  FUSEC_ASSIGN(TuneReport report, measure_layers(std::move(alone), loaded, threads, tuning, limits, {}));
+  if (!which.repeated) return report;
+  Layers repeated;
+  for (const auto* calls : {&own, &others}) {
+    for (auto [call, origin] : *calls) {
+      MayWin may_win = may_win_by(tuning.rows(tuning_call(call)));
+      call.repeated = true;
+      add(std::move(call), origin, tuning, limits.again, repeated, std::move(may_win));
+    }
+  }
+  FUSEC_ASSIGN(const TuneReport more, measure_layers(std::move(repeated), loaded, threads, tuning, limits, {}));
+  report.measured += more.measured, report.reused += more.reused, report.failed += more.failed;
+  report.layers.insert(report.layers.end(), more.layers.begin(), more.layers.end());
+  return report;
 }
 
 Status profile(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning) {

@@ -67,6 +67,7 @@ Result<TuneReport> tune(const LoadedProgram& loaded, const ResolvedProgram& reso
 // Calls beside those of the program (runtime/plan/alternative_calls.h).
 struct Alternatives {
   bool channels_first = false, half = false;
+  bool repeated = false;  // also these calls and those of the program one after another, by the algorithms that may win
 };
 // As tune(), of these.
 Result<TuneReport> tune_alternatives(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads,

@@ -126,12 +126,9 @@ Status Frame::run_launch(std::size_t index) {
   return take_status(launch);
 }
 
-Status Frame::take_status(const Launch& launch) {
-  if (launch.checks_status && status_ != 0) {
-    status_ = 0;
-    return Status(StatusCode::invalid_argument, "an index is out of range in '" + launch.step->origin + "'");
-  }
-  return {};
+Status Frame::report_bad_index(const Launch& launch) {
+  status_ = 0;
+  return Status(StatusCode::invalid_argument, "an index is out of range in '" + launch.step->origin + "'");
 }
 
 Status Frame::make_kept() {

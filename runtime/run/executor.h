@@ -67,7 +67,10 @@ class Frame {
   void run_group(std::size_t first) const;
   void run_group_traced(std::size_t first, PartLists& parts) const;
   Status run_launch_traced(std::size_t index, PartLists& parts);
-  Status take_status(const Launch& launch);
+  Status take_status(const Launch& launch) {
+    return launch.checks_status && status_ != 0 ? report_bad_index(launch) : Status();
+  }
+  Status report_bad_index(const Launch& launch);
   Status run_launch(std::size_t index);
   void copy_outputs(std::span<const void* const> inputs, std::span<void* const> outputs) const;
 

@@ -62,9 +62,9 @@ void describe(Target& target, const std::string& scope, const std::vector<runtim
 
 // What is taken untuned: the default row, else the fastest, else the floor.
 double untuned_us(const StepFacts& step, const WhatIf& rows) {
-  const auto& table = step.kind == StepKind::call ? rows.calls : rows.kernels;
-  const auto it = table.find(step.layer);
-  const TuningRow* const row = it == table.end() ? nullptr : runtime::default_row(it->second);
+  if (step.kind == StepKind::call && step.taken_us) return *step.taken_us;
+  const auto it = rows.kernels.find(step.layer);
+  const TuningRow* const row = it == rows.kernels.end() ? nullptr : runtime::default_row(it->second);
   return row != nullptr ? row->median_us : step.layer_us.value_or(step.floor_us);
 }
 
@@ -125,6 +125,11 @@ Result<Advised> advise_by_database(const Subject& subject, const WhatIf& rows, i
     };
   };
   from.call_rows = look_up(rows.calls), from.kernel_rows = look_up(rows.kernels);
+  from.taken_way = [&](const std::string& call) {
+    const std::vector<TuningRow> ways = from.call_rows(call);
+    const TuningRow* const row = runtime::default_row(ways);
+    return row == nullptr ? std::string() : name_pick(*row);
+  };
   out.steps = collect_facts(from);
   for (StepFacts& step : out.steps) {
     if (step.kind != StepKind::call) step.lacks_row = false;

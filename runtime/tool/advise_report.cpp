@@ -49,6 +49,9 @@ Json facts_json(const Advised& a) {
                  {"fastest_us", step.layer_us ? Json(floors[i]) : Json()},
                  {"row_us", optional_json(step.layer_us)},
                  {"taken_row_us", optional_json(step.taken_us)},
+                 {"channels_first_row_us", optional_json(step.channels_first_us)},
+                 {"half_row_us", optional_json(step.half_us)},
+                 {"rows_repeated", step.repeated},
                  {"floor_us", step.floor_us},
                  {"best_type_us", step.best_type_us},
                  {"edge_us", step.edge_us}};

@@ -144,14 +144,44 @@ class Collector {
     const std::string taken = from_.taken_way ? from_.taken_way(facts.layer) : "";
     set_row(facts, from_.call_rows(facts.layer),
             [&](const runtime::TuningRow& row) { return name_pick(row) == taken; });
-    facts.channels_first_us = fastest_us(runtime::with_channels_first(call));
-    if (from_.allowed.half) facts.half_us = fastest_us(runtime::in_half(call));
+    facts.repeated = use_repeated(facts, call, taken);
+    facts.channels_first_us = fastest_us(runtime::with_channels_first(call), facts.repeated);
+    if (from_.allowed.half) facts.half_us = fastest_us(runtime::in_half(call), facts.repeated);
+  }
+
+  std::vector<runtime::TuningRow> repeated_rows(runtime::LibraryCall call) const {
+    call.repeated = true;
+    return usable(from_.call_rows(runtime::tuning_call(call)), from_.workspace_limit);
+  }
+
+  // The same ways by the rows of the call one after another, if both have one.
+  bool use_repeated(StepFacts& facts, const runtime::LibraryCall& call, const std::string& taken) const {
+    const std::vector<runtime::TuningRow> alone = usable(from_.call_rows(facts.layer), from_.workspace_limit);
+    const std::vector<runtime::TuningRow> repeated = repeated_rows(call);
+    const auto find = [](const std::vector<runtime::TuningRow>& rows, const auto& is) {
+      const auto it = std::find_if(rows.begin(), rows.end(), is);
+      return it == rows.end() ? nullptr : &*it;
+    };
+    const auto* const fastest =
+        find(alone, [&](const runtime::TuningRow& row) { return facts.layer_us == row.median_us; });
+    if (fastest == nullptr) return false;
+    const auto repeated_us = [&](const std::string& way) -> std::optional<double> {
+      const auto* const row = find(repeated, [&](const runtime::TuningRow& r) { return name_pick(r) == way; });
+      return row == nullptr ? std::nullopt : std::optional(row->median_us);
+    };
+    const std::optional<double> fastest_us = repeated_us(name_pick(*fastest));
+    const std::optional<double> taken_us = facts.taken_us ? repeated_us(taken) : fastest_us;
+    if (!fastest_us || !taken_us) return false;
+    facts.layer_us = std::min(*fastest_us, *taken_us);
+    if (facts.taken_us) facts.taken_us = taken_us;
+    return true;
   }
 
   // By the rows of a call that this program does not make.
-  std::optional<double> fastest_us(const std::optional<runtime::LibraryCall>& call) const {
+  std::optional<double> fastest_us(const std::optional<runtime::LibraryCall>& call, bool repeated) const {
     if (!call) return std::nullopt;
-    const auto ways = usable(from_.call_rows(runtime::tuning_call(*call)), from_.workspace_limit);
+    const auto ways = repeated ? repeated_rows(*call)
+                               : usable(from_.call_rows(runtime::tuning_call(*call)), from_.workspace_limit);
     const runtime::TuningRow* const best = fastest(ways);
     return best == nullptr ? std::nullopt : std::optional(best->median_us);
   }
@@ -194,15 +224,10 @@ class Collector {
     const std::vector<runtime::TuningRow> ways = usable(rows, from_.workspace_limit);
     const runtime::TuningRow* best = fastest(ways);
     if (best == nullptr) return;
-    if (facts.us) {
-      const auto taken = std::find_if(ways.begin(), ways.end(), is_taken);
-      if (taken != ways.end()) facts.taken_us = taken->median_us;
-      if (is_refused(rows, *best)) {  // nothing is faster in the model than what runs
-        facts.layer_us = facts.taken_us;
-        return;
-      }
-    }
-    facts.layer_us = best->median_us;
+    if (const auto taken = std::find_if(ways.begin(), ways.end(), is_taken); taken != ways.end())
+      facts.taken_us = taken->median_us;
+    // Nothing is faster in the model than what runs.
+    facts.layer_us = facts.us && is_refused(rows, *best) ? facts.taken_us : best->median_us;
   }
 
   // Results are read where they lie: allocations are those of the Program, which no two values share.

@@ -37,7 +37,7 @@ struct FactSources {
   int64_t workspace_limit = 0;     // of a call
   std::vector<double> times = {};  // of resolved.steps, in place; empty: it was not run
   std::function<std::vector<runtime::TuningRow>(const std::string&call)> call_rows = {}, kernel_rows = {};
-  // The way of a library call that runs, as name_pick has it; "" where that is not known. Of a run only.
+  // The way of a library call that runs, as name_pick has it; "" where that is not known.
   std::function<std::string(const std::string& call)> taken_way = {};
 };
 

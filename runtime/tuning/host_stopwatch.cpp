@@ -46,6 +46,15 @@ class HostStopwatch final : public CallStopwatch {
     return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
   }
 
+  Result<double> time_repeated_us(const LibraryOp& op, void* const* args, void* workspace, int64_t runs) override {
+    using Clock = std::chrono::steady_clock;
+    const ExecContext context{threads_};
+    FUSEC_TRY(op.run(args, workspace, context));
+    const Clock::time_point start = Clock::now();
+    for (int64_t i = 0; i < runs; ++i) FUSEC_TRY(op.run(args, workspace, context));
+    return std::chrono::duration<double, std::micro>(Clock::now() - start).count() / static_cast<double>(runs);
+  }
+
  private:
   // Reads with the threads that a run has.
   void read(const MemoryRange& range) const {

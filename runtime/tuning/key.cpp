@@ -65,6 +65,7 @@ std::string tuning_call(const LibraryCall& call) {
   const int sum = find_addend(p, p.epilogues.size(), call);
   if (sum >= 0) text += fmt::format(" in_place={}", sum);
   const auto is_constant = [](const BoundArg& arg) { return arg.constant != nullptr; };
+  if (call.repeated) return text + " repeated";
   if (call.warm_constants && std::any_of(call.args.begin(), call.args.end(), is_constant)) text += " warm";
   return text;
 }

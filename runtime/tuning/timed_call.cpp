@@ -21,6 +21,9 @@ constexpr double kHopelessFactor = 2;  // of the best: given up after two runs
 constexpr double kVeryHopeless = 8;    // given up after the run that is not counted
 constexpr double kLongRunUs = 50'000;  // of such, fewer
 constexpr int kRunsOfLong = 3;
+// Of a repeated call: short runs are so many that a timed one takes about this long.
+constexpr double kRepeatedUs = 2000;
+constexpr int64_t kLeastRepeats = 2, kMostRepeats = 20;
 constexpr int64_t kPatternElements = 1 << 16;  // random elements that are repeated
 
 std::vector<std::byte> random_elements(DType dtype) {
@@ -51,12 +54,12 @@ Spread compute_spread(std::vector<double> us) {
 }
 
 Status TimedCall::begin(const LibraryCall& call) {
-  warm_constants_ = call.warm_constants;
+  warm_constants_ = call.warm_constants, repeated_ = call.repeated;
   return begin_args(call.args, 1);
 }
 
 Status TimedCall::begin(std::span<const BoundArg> args, std::size_t outputs) {
-  warm_constants_ = false;
+  warm_constants_ = repeated_ = false;
   return begin_args(args, outputs);
 }
 
@@ -110,11 +113,14 @@ Result<double> TimedCall::once(const LibraryOp& op) {
     FUSEC_ASSIGN(workspace_.data, stopwatch_->allocate(bytes));
     workspace_.bytes = bytes;
   }
+  if (repeated_) return stopwatch_->time_repeated_us(op, args.data(), workspace_.data, runs_);
   return stopwatch_->time_us(op, args.data(), workspace_.data, warm_);
 }
 
 Result<std::vector<double>> TimedCall::time(const LibraryOp& op, bool quick, double best_us) {
+  runs_ = kLeastRepeats;
   FUSEC_ASSIGN(const double first, once(op));
+  runs_ = std::clamp(static_cast<int64_t>(kRepeatedUs / std::max(first, 1.0)), kLeastRepeats, kMostRepeats);
   if (best_us > 0 && first > kVeryHopeless * best_us) return std::vector<double>{first};
   std::vector<double> us;
   const int runs = runs_for(first, quick);
@@ -131,7 +137,9 @@ Result<std::pair<std::vector<double>, std::vector<double>>> TimedCall::time_in_t
                                                                                     const LibraryOp& second,
                                                                                     bool quick) {
   std::pair<std::vector<double>, std::vector<double>> us;
+  runs_ = kLeastRepeats;
   FUSEC_ASSIGN(const double warm_up, once(first));
+  runs_ = std::clamp(static_cast<int64_t>(kRepeatedUs / std::max(warm_up, 1.0)), kLeastRepeats, kMostRepeats);
   FUSEC_TRY(once(second).status());
   const int of_short = quick ? kQuickRunsInTurn : kRunsInTurn;
   const int runs = warm_up < kShortRunUs ? of_short : runs_for(warm_up, quick);

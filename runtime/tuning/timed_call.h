@@ -2,7 +2,7 @@
 // TimedCall: one library call with random operands, run again and again in its several ways. CallStopwatch times bound
 // calls alone, on memory of the device: before each run other memory is read, so that weights come from further away,
 // and then the activations are, as in a model, where an earlier step has just written them. It is the same for every
-// choice.
+// choice. A call that is `repeated` runs many times without a pause instead, and the time is of one of these runs.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +35,8 @@ class CallStopwatch {
   // Microseconds of one run; `warm` is in the caches when it begins.
   virtual Result<double> time_us(const LibraryOp& op, void* const* args, void* workspace,
                                  std::span<const MemoryRange> warm) = 0;
+  // Microseconds of one of so many runs, one after another, that follow one which is not timed.
+  virtual Result<double> time_repeated_us(const LibraryOp& op, void* const* args, void* workspace, int64_t runs) = 0;
 };
 
 // flush_bytes: that are read before each run.
@@ -76,7 +78,8 @@ class TimedCall {
   const DeviceProgram* device_;
   std::vector<void*> args_;
   std::vector<MemoryRange> warm_;
-  bool warm_constants_ = false;
+  bool warm_constants_ = false, repeated_ = false;
+  int64_t runs_ = 1;  // of what is repeated, by its first time
   MemoryRange workspace_;
 };
 

@@ -112,6 +112,33 @@ TEST_F(TuningTest, MeasuresOnceAndKeepsWhatItMeasured) {
   EXPECT_TRUE(warnings_.empty());
 }
 
+// Rows of calls one after another are of the algorithms that are not hopeless alone, and measured once.
+TEST_F(TuningTest, RepeatedCallsAreTimedByTheAlgorithmsThatMayWin) {
+  const Engine engine = this->engine(Strategy::heuristic);
+  const TuneReport alone = tune_engine(engine);
+  const EngineState& state = *engine.state();
+  const ResolvedProgram resolved = *resolve(state.program(), {{"n", 5}});
+  const auto repeat = [&] {
+    return *tune_alternatives(*state.loaded, resolved, state.threads, state.tuning(), {0, true}, {false, false, true});
+  };
+  const TuneReport repeated = repeat();
+  ASSERT_EQ(repeated.layers.size(), alone.layers.size());
+  for (std::size_t i = 0; i < alone.layers.size(); ++i) {
+    const TunedLayer &first = alone.layers[i], &second = repeated.layers[i];
+    EXPECT_EQ(second.call, first.call + " repeated");
+    ASSERT_FALSE(second.rows.empty());
+    for (const TuningRow& row : second.rows) {
+      EXPECT_GT(row.median_us, 0) << row.algorithm << ": " << row.failure;
+      const auto same = std::find_if(first.rows.begin(), first.rows.end(), [&](const TuningRow& r) {
+        return r.library == row.library && r.algorithm == row.algorithm;
+      });
+      ASSERT_NE(same, first.rows.end()) << row.algorithm;
+      EXPECT_TRUE(same->is_default || same->median_us <= 1.5 * best_row(first.rows)->median_us) << row.algorithm;
+    }
+  }
+  EXPECT_EQ(repeat().measured, 0);
+}
+
 TEST_F(TuningTest, StopsInTimeAndGoesOnLater) {
   const TuneReport none = tune_engine(engine(Strategy::heuristic), {1e-9, true});
   EXPECT_FALSE(none.finished);

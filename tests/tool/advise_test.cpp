@@ -2,6 +2,7 @@
 // `fusec advise` on a whole model: refused without measured layers, exact with them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <string>
 #include <vector>
@@ -91,6 +92,39 @@ TEST(Advise, ADatabaseAloneGivesBoundsOfEachBatch) {
   const Outcome measure = elsewhere({"--device", "cpu", "--measure"});
   EXPECT_EQ(measure.code, 2);
   EXPECT_THAT(measure.err, HasSubstr("--measure measures this one"));
+}
+
+// Where a call has rows of runs one after another, these take the place of its rows alone.
+TEST(Advise, RowsOfRepeatedCallsCount) {
+  const Workplace place;
+  const std::string database = place.path("times.sqlite");
+  const Outcome here = place.fusec(on_one_thread(
+      {"advise", kDigits, "--measure", "--quick", "--runs", "5", "--no-check", "--tuning-db", database, "--json"}));
+  ASSERT_EQ(here.code, 0) << here.err;
+  for (const json& step : here.json()["steps"]) EXPECT_EQ(step["rows_repeated"], false);
+  sqlite3* times = nullptr;
+  ASSERT_EQ(sqlite3_open(database.c_str(), &times), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(times,
+                         "INSERT INTO times SELECT scope, call || ' repeated', library, choice, own, listed, "
+                         "CASE own WHEN 1 THEN 10 ELSE 20 END, spread, runs, workspace, failure, time "
+                         "FROM times WHERE scope NOT LIKE 'kernels; %' AND failure = ''",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK)
+      << sqlite3_errmsg(times);
+  EXPECT_EQ(sqlite3_close(times), SQLITE_OK);
+  const Outcome elsewhere =
+      place.fusec({"advise", kDigits, "--database", database, "--json", "--device", "cpu", "--threads", "1"});
+  ASSERT_EQ(elsewhere.code, 0) << elsewhere.err;
+  int calls = 0;
+  for (const json& step : elsewhere.json()["steps"]) {
+    if (step["kind"] != "library" || step["row_us"].is_null()) continue;
+    ++calls;
+    EXPECT_EQ(step["rows_repeated"], true) << step;
+    EXPECT_EQ(step["taken_row_us"], 10) << step;
+    EXPECT_EQ(step["row_us"], 10) << step;
+    EXPECT_EQ(step["us"], 10) << step;
+  }
+  EXPECT_GT(calls, 0);
 }
 
 TEST(Advise, WhatItCannotDoIsRefused) {

@@ -30,6 +30,7 @@ struct StepFacts {
   std::optional<double> taken_us;  // of the row of the way that ran; none: nothing ran, or that way has no row
   // Of the fastest row of the call with images channels first, and of the call in f16, where rows are known.
   std::optional<double> channels_first_us, half_us;
+  bool repeated = false;    // these rows are of calls that run again and again, not of a call alone
   double floor_us = 0;      // bytes / bandwidth or operations / peak, the larger one
   double best_type_us = 0;  // the same in the best type that is allowed
   double edge_us = 0;       // of bytes to and from regions that it could be fused with
