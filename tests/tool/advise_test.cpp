@@ -101,7 +101,8 @@ TEST(Advise, RowsOfRepeatedCallsCount) {
   const Outcome here = place.fusec(on_one_thread(
       {"advise", kDigits, "--measure", "--quick", "--runs", "5", "--no-check", "--tuning-db", database, "--json"}));
   ASSERT_EQ(here.code, 0) << here.err;
-  for (const json& step : here.json()["steps"]) EXPECT_EQ(step["rows_repeated"], false);
+  const json before = here.json();
+  for (const json& step : before["steps"]) EXPECT_EQ(step["rows_repeated"], false);
   sqlite3* times = nullptr;
   ASSERT_EQ(sqlite3_open(database.c_str(), &times), SQLITE_OK);
   EXPECT_EQ(sqlite3_exec(times,
@@ -115,8 +116,9 @@ TEST(Advise, RowsOfRepeatedCallsCount) {
   const Outcome elsewhere =
       place.fusec({"advise", kDigits, "--database", database, "--json", "--device", "cpu", "--threads", "1"});
   ASSERT_EQ(elsewhere.code, 0) << elsewhere.err;
+  const json after = elsewhere.json();
   int calls = 0;
-  for (const json& step : elsewhere.json()["steps"]) {
+  for (const json& step : after["steps"]) {
     if (step["kind"] != "library" || step["row_us"].is_null()) continue;
     ++calls;
     EXPECT_EQ(step["rows_repeated"], true) << step;
