@@ -59,7 +59,7 @@ struct FUSEC_API Profile {
   // Parts of measured_us. The first three are those of a traced run, divided by device_slow_down().
   double sum_us = 0;     // launches
   double copies_us = 0;  // of tensors, and what clears and fetches findings about indices
-  double gaps_us = 0;    // between the first launch and the last, in which nothing ran
+  double gaps_us = 0;    // between launches, from the first to the last, while nothing ran
   // The host's. On a GPU measured_us - device_us; on a CPU what a traced run spends before the first launch and after
   // the last.
   double host_us = 0;

@@ -25,7 +25,8 @@ double TimeShares::total_us() const {
   return std::accumulate(launch_us.begin(), launch_us.end(), copies_us + gaps_us + host_us);
 }
 
-// Goes through all begins and ends of spans in order.
+// Goes through all begins and ends of spans in order. Time between two spans of one launch, as a library call of several
+// kernels has them, is the launch's.
 TimeShares share_time(const RunTrace& run, std::size_t launches) {
   TimeShares shares;
   shares.launch_us.resize(launches);
@@ -47,6 +48,7 @@ TimeShares share_time(const RunTrace& run, std::size_t launches) {
   for (const TraceSpan& span : spans)
     if (span.launch >= 0) last_launch = std::max(last_launch, span.begin);
   bool launched = false;
+  int32_t over = -1;  // the launch of the span that ended last
   std::vector<const TraceSpan*> active;
   int64_t at = spans.front().begin;
   const auto pass_to = [&](int64_t until) {
@@ -55,15 +57,23 @@ TimeShares share_time(const RunTrace& run, std::size_t launches) {
       for (const TraceSpan* span : active) next = std::min(next, span->end);
       if (next > at) divide(active, to_us(next - at), shares);
       at = std::max(at, next);
-      std::erase_if(active, [&](const TraceSpan* span) { return span->end <= at; });
+      std::erase_if(active, [&](const TraceSpan* span) {
+        if (span->end <= at) over = span->launch;
+        return span->end <= at;
+      });
     }
   };
   for (const TraceSpan& span : spans) {
     pass_to(span.begin);
     if (at < span.begin) {
-      const bool is_gap = launched && span.begin <= last_launch;
-      (is_gap ? shares.gaps_us : shares.host_us) += to_us(span.begin - at);
-      if (is_gap && span.launch >= 0) shares.gap_us[static_cast<std::size_t>(span.launch)] += to_us(span.begin - at);
+      const bool is_gap = launched && span.begin <= last_launch, is_inside = span.launch >= 0 && span.launch == over;
+      const double us = to_us(span.begin - at);
+      if (is_inside) {
+        shares.launch_us[static_cast<std::size_t>(span.launch)] += us;
+      } else {
+        (is_gap ? shares.gaps_us : shares.host_us) += us;
+        if (is_gap && span.launch >= 0) shares.gap_us[static_cast<std::size_t>(span.launch)] += us;
+      }
       at = span.begin;
     }
     launched = launched || span.launch >= 0;

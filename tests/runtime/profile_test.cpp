@@ -47,6 +47,18 @@ TEST(Profile, OnlyWaitingBetweenLaunchesIsAGap) {
   EXPECT_THAT(shares.host_us, Us(78));
 }
 
+// A library call of several kernels, and another launch.
+TEST(Profile, TimeInsideOfALaunchIsNoGap) {
+  RunTrace run;
+  run.end = 60000;
+  run.spans = {{0, 10000, 20000}, {0, 23000, 30000}, {1, 31000, 40000}, {1, 42000, 50000}};
+  const TimeShares shares = share_time(run, 2);
+  EXPECT_THAT(shares.launch_us, ElementsAre(Us(20), Us(19)));
+  EXPECT_THAT(shares.gap_us, ElementsAre(Us(0), Us(1)));
+  EXPECT_THAT(shares.gaps_us, Us(1));
+  EXPECT_THAT(shares.host_us, Us(20));
+}
+
 TEST(Profile, LaunchesThatOverlapShareTheTimeByWeight) {
   RunTrace run;
   run.end = 60000;

@@ -169,6 +169,28 @@ TEST(Insight, AnotherOrderIsLayoutAndRowsInHalfArePrecision) {
   ASSERT_FALSE(advice.empty());
   EXPECT_EQ(advice[0].part, Part::layout);
   EXPECT_EQ(advice[0].flag, "--disable-pass channels_last");
+  EXPECT_NEAR(advice[0].us, 24 * (1 - 15. / 40) + 10 * (1 - 9. / 8), 1e-12);  // the flag slows the second one down
+}
+
+// A flag changes whole steps, also what an earlier part has taken of them.
+TEST(Insight, AFlagGainsWhatItChangesInAllSteps) {
+  std::vector<StepFacts> steps = {step(StepKind::call, 24, 30, 2), step(StepKind::call, 10, 8, 4, {0})};
+  steps[0].channels_first_us = 15, steps[0].half_us = 5;
+  steps[1].channels_first_us = 16, steps[1].half_us = 12;
+  RunSettings run;
+  run.allows_half = true;
+  std::vector<Advice> advice = make_advice(steps, split_gap({40, 2}, steps), run, 1);
+  ASSERT_GE(advice.size(), 2U);
+  EXPECT_EQ(advice[0].flag, "--precision f16");
+  EXPECT_NEAR(advice[0].us, 24 * (1 - 5. / 30), 1e-12);
+  EXPECT_EQ(advice[1].flag, "--disable-pass channels_last");
+  EXPECT_NEAR(advice[1].us, 24 * (1 - 15. / 30) - 10, 1e-12);
+  steps[1].channels_first_us = 30;
+  advice = make_advice(steps, split_gap({40, 2}, steps), run, 1);
+  ASSERT_GE(advice.size(), 2U);
+  EXPECT_EQ(advice[1].part, Part::layout);
+  EXPECT_EQ(advice[1].flag, "");
+  EXPECT_THAT(advice[1].text, HasSubstr("other calls lose more"));
 }
 
 TEST(Insight, WithoutStepsWhatIsNotLaunchIsOther) {

@@ -59,6 +59,21 @@ Result<Stream> make_stream(const ContextPtr& context) {
   return Stream(stream, Release{context});
 }
 
+Result<GraphExec> capture(const ContextPtr& context, CUstream stream, const std::function<Status()>& work) {
+  const Driver& driver = context->driver();
+  FUSEC_TRY(context->check(driver.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+                           "cuStreamBeginCapture"));
+  const Status done = work();
+  CUgraph recorded = nullptr;
+  const Status ended = context->check(driver.cuStreamEndCapture(stream, &recorded), "cuStreamEndCapture");
+  const Graph graph(recorded, Release{context});
+  FUSEC_TRY(done);
+  FUSEC_TRY(ended);
+  CUgraphExec made = nullptr;
+  FUSEC_TRY(context->check(driver.cuGraphInstantiate(&made, recorded, 0), "cuGraphInstantiate"));
+  return GraphExec(made, Release{context});
+}
+
 Result<Event> make_event(const ContextPtr& context, bool timed) {
   CUevent event = nullptr;
   const unsigned flags = timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING;
@@ -181,6 +196,17 @@ Result<double> Stopwatch::time_us(const Work& before, const Work& work) const {
   float ms = 0;
   FUSEC_TRY(context_->check(driver.cuEventElapsedTime(&ms, start_.get(), end_.get()), "cuEventElapsedTime"));
   return 1e3 * static_cast<double>(ms);
+}
+
+Result<double> Stopwatch::time_captured_us(const Work& before, const Work& work) const {
+  const Current current(*context_);
+  FUSEC_TRY(current.status());
+  FUSEC_ASSIGN(const GraphExec graph, capture(context_, stream_.get(), [&] { return work(stream_.get()); }));
+  FUSEC_TRY(context_->check(context_->driver().cuGraphUpload(graph.get(), stream_.get()), "cuGraphUpload"));
+  return time_us(before, [&](void* stream) {
+    return context_->check(context_->driver().cuGraphLaunch(graph.get(), static_cast<CUstream>(stream)),
+                           "cuGraphLaunch");
+  });
 }
 
 Status Stopwatch::copy(const Tensor& from, Tensor& to, int64_t bytes, void* stream) const {

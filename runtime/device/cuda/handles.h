@@ -35,6 +35,8 @@ using Code = std::unique_ptr<CUlib_st, Release>;
 
 Result<Stream> make_stream(const ContextPtr& context);  // does not wait for the legacy default stream
 Result<Event> make_event(const ContextPtr& context, bool timed);
+// What `work` puts on the stream, to be launched at once. Other threads may allocate and synchronize meanwhile.
+Result<GraphExec> capture(const ContextPtr& context, CUstream stream, const std::function<Status()>& work);
 
 enum class MemoryKind : uint8_t {
   device,
@@ -123,6 +125,8 @@ class Stopwatch {
   // Microseconds on the GPU of what `work` puts on the stream; `before` is put there first and hides the host's part of
   // it. Waits for the end.
   Result<double> time_us(const Work& before, const Work& work) const;
+  // The same of work that is captured first, so that its launches take the host no time.
+  Result<double> time_captured_us(const Work& before, const Work& work) const;
   // Waits for what `work` puts on the stream.
   Status run(const Work& work) const;
   // Puts the driver's copy of the first bytes on the stream.

@@ -522,19 +522,9 @@ class GpuRunner final : public Runner {
   }
 
   Status capture_into(Frame& frame, GraphExec& out) {
-    // Thread-local mode lets other threads allocate and synchronize during the capture.
-    FUSEC_TRY(context_->check(driver().cuStreamBeginCapture(stream_.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-                              "cuStreamBeginCapture"));
-    const Status enqueued = frame.enqueue(in_, out_, stream_.get());
-    CUgraph recorded = nullptr;
-    const Status ended = context_->check(driver().cuStreamEndCapture(stream_.get(), &recorded), "cuStreamEndCapture");
-    const Graph graph(recorded, Release{context_});
-    FUSEC_TRY(enqueued);
-    FUSEC_TRY(ended);
-    CUgraphExec made = nullptr;
-    FUSEC_TRY(context_->check(driver().cuGraphInstantiate(&made, recorded, 0), "cuGraphInstantiate"));
-    out = GraphExec(made, Release{context_});
-    FUSEC_TRY(context_->check(driver().cuGraphUpload(made, stream_.get()), "cuGraphUpload"));
+    FUSEC_ASSIGN(out, cuda::capture(context_, stream_.get(),
+                                    [&] { return frame.enqueue(in_, out_, stream_.get()); }));
+    FUSEC_TRY(context_->check(driver().cuGraphUpload(out.get(), stream_.get()), "cuGraphUpload"));
     return context_->check(driver().cuStreamSynchronize(stream_.get()),
                            "cuStreamSynchronize");  // it may run on another stream
   }

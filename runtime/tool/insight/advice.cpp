@@ -10,10 +10,24 @@
 namespace fusec::tool {
 namespace {
 
+constexpr const char *kHalfFlag = "--precision f16", *kOrderFlag = "--disable-pass channels_last";
+
 struct Remedy {
   std::string flag;
   std::string text;
 };
+
+// What flags gain that change all steps at once, whatever an earlier part takes of their time.
+struct FlagGains {
+  double channels_first = 0, best_type = 0;
+};
+
+FlagGains sum_gains(const std::vector<StepFacts>& steps) {
+  FlagGains out;
+  for (const StepFacts& step : steps)
+    out.channels_first += gain_channels_first(step), out.best_type += gain_in_best_type(step);
+  return out;
+}
 
 Remedy launch_remedy(const RunSettings& run) {
   if (run.gpu && !run.cuda_graph) return {"without --no-cuda-graph", "a CUDA graph launches all steps at once"};
@@ -35,19 +49,21 @@ Remedy fusion_remedy(const RunSettings& run) {
 }
 
 Remedy precision_remedy(const RunSettings& run) {
-  if (run.allows_half && !run.half) return {"--precision f16", "half the bytes, and faster products"};
+  if (run.allows_half && !run.half) return {kHalfFlag, "half the bytes, and faster products"};
   if (run.allows_tf32 && !run.tf32) return {"--tf32", "products of f32 rounded to TF32"};
   return {"", "a narrower type"};
 }
 
-Remedy remedy_of(Part part, const StepFacts* step, const RunSettings& run, bool by_floors) {
+Remedy remedy_of(Part part, const StepFacts* step, const RunSettings& run, bool by_floors, const FlagGains& all) {
   switch (part) {
     case Part::launch:
       return launch_remedy(run);
     case Part::layout:
-      if (step->kind == StepKind::call)
-        return {"--disable-pass channels_last",
-                "the call alone is faster with channels first (N C ...); the flag puts all images of the model so"};
+      if (step->kind == StepKind::call) {
+        const std::string why = "the call alone is faster with channels first (N C ...)";
+        if (all.channels_first <= 0) return {"", why + "; with all images of the model so, other calls lose more"};
+        return {kOrderFlag, why + "; the flag puts all images of the model so"};
+      }
       return {"", "it only moves data: a model in the layout and type that its neighbours take needs no such step"};
     case Part::algorithm:
       return algorithm_remedy(*step, run, by_floors);
@@ -66,6 +82,7 @@ Remedy remedy_of(Part part, const StepFacts* step, const RunSettings& run, bool 
 std::vector<Advice> make_advice(const std::vector<StepFacts>& steps, const Gap& gap, const RunSettings& run,
                                 double least_us) {
   std::vector<Advice> out;
+  const FlagGains all = sum_gains(steps);
   for (std::size_t p = 0; p < kParts; ++p) {
     const auto part = static_cast<Part>(p);
     Advice advice;
@@ -76,14 +93,17 @@ std::vector<Advice> make_advice(const std::vector<StepFacts>& steps, const Gap& 
     const double step_us = most ? gap.steps[*most][p] : 0;
     if (std::max(advice.us, step_us) < least_us || (!of_run && !most)) continue;
     const StepFacts* const step = most ? &steps[*most] : nullptr;
-    const Remedy remedy = remedy_of(part, step, run, gap.by_floors);
+    const Remedy remedy = remedy_of(part, step, run, gap.by_floors, all);
     advice.flag = remedy.flag;
+    double of_step_us = step_us;
+    if (advice.flag == kHalfFlag) advice.us = all.best_type, of_step_us = gain_in_best_type(*step);
+    if (advice.flag == kOrderFlag) advice.us = all.channels_first, of_step_us = gain_channels_first(*step);
     if (step != nullptr) {
-      advice.step = step->origin, advice.layer = step->layer, advice.step_us = step_us;
+      advice.step = step->origin, advice.layer = step->layer, advice.step_us = of_step_us;
       advice.of_call = step->kind == StepKind::call;
       advice.text =
           fmt::format("{} of {}: {:.1f} us of {:.1f} us; {}", to_string(part),
-                      step->origin.empty() ? step->implementation : step->origin, step_us, advice.us, remedy.text);
+                      step->origin.empty() ? step->implementation : step->origin, of_step_us, advice.us, remedy.text);
     } else {
       advice.text = fmt::format("{}: {:.1f} us; {}", to_string(part), advice.us, remedy.text);
     }

@@ -18,7 +18,7 @@ struct RunSettings {
 
 struct Advice {
   Part part = Part::algorithm;
-  double us = 0;         // predicted gain
+  double us = 0;         // predicted gain: of the part, or of a flag that changes more of each step than the part has
   std::string step;      // the largest one of the part; empty: it is of the whole run
   std::string layer;     // of that step
   bool of_call = false;  // that step is a library call

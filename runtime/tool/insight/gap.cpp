@@ -37,6 +37,15 @@ double type_share(const StepFacts& step) {
   return step.floor_us > 0 ? std::clamp(step.best_type_us / step.floor_us, 0.0, 1.0) : 1;
 }
 
+// Of the way that ran, which is the fastest one where it has no row.
+std::optional<double> taken_us(const StepFacts& step) { return step.taken_us ? step.taken_us : step.layer_us; }
+
+// By a row of a call that does the step's work otherwise.
+double gain_of(const StepFacts& step, double other_us) {
+  const std::optional<double> taken = taken_us(step);
+  return taken && *taken > 0 ? step.us.value_or(0) * (1 - other_us / *taken) : 0;
+}
+
 double& at(Parts& parts, Part part) { return parts[static_cast<std::size_t>(part)]; }
 
 // Takes the parts of one step from its time, down to this floor and below it; the answer is what is left of it.
@@ -58,6 +67,15 @@ double take_parts(const StepFacts& step, double floor_us, bool by_floor, Parts& 
 }
 
 }  // namespace
+
+double gain_channels_first(const StepFacts& step) {
+  return step.channels_first_us ? gain_of(step, *step.channels_first_us) : 0;
+}
+
+double gain_in_best_type(const StepFacts& step) {
+  const double by_row = step.half_us ? gain_of(step, *step.half_us) : 0;
+  return step.half_us ? std::max(by_row, 0.0) : step.us.value_or(0) * (1 - type_share(step));
+}
 
 const char* to_string(Part part) {
   constexpr std::array<const char*, kParts> kNames = {"launch", "layout",    "algorithm",

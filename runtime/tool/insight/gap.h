@@ -43,6 +43,11 @@ std::vector<std::size_t> missing_layers(const std::vector<StepFacts>& steps);
 // The longest path over `after` with these times of steps.
 double critical_path(const std::vector<StepFacts>& steps, const std::vector<double>& us);
 
+// What this step alone would gain, whatever the parts below take of its time: of images channels first, less than 0
+// where that is slower, and of the best type that is allowed. Of a step that ran.
+double gain_channels_first(const StepFacts& step);
+double gain_in_best_type(const StepFacts& step);
+
 struct Bound {
   double serial_us = 0, critical_us = 0;
 };
