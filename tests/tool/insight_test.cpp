@@ -179,14 +179,14 @@ TEST(Insight, AFlagGainsWhatItChangesInAllSteps) {
   steps[1].channels_first_us = 16, steps[1].half_us = 12;
   RunSettings run;
   run.allows_half = true;
-  std::vector<Advice> advice = make_advice(steps, split_gap({40, 2}, steps), run, 1);
+  std::vector<Advice> advice = make_advice(steps, split_gap({40, 0.5}, steps), run, 1);
   ASSERT_GE(advice.size(), 2U);
   EXPECT_EQ(advice[0].flag, "--precision f16");
   EXPECT_NEAR(advice[0].us, 24 * (1 - 5. / 30), 1e-12);
   EXPECT_EQ(advice[1].flag, "--disable-pass channels_last");
   EXPECT_NEAR(advice[1].us, 24 * (1 - 15. / 30) - 10, 1e-12);
   steps[1].channels_first_us = 30;
-  advice = make_advice(steps, split_gap({40, 2}, steps), run, 1);
+  advice = make_advice(steps, split_gap({40, 0.5}, steps), run, 1);
   ASSERT_GE(advice.size(), 2U);
   EXPECT_EQ(advice[1].part, Part::layout);
   EXPECT_EQ(advice[1].flag, "");
