@@ -50,6 +50,7 @@ Json facts_json(const Advised& a) {
                  {"row_us", optional_json(step.layer_us)},
                  {"taken_row_us", optional_json(step.taken_us)},
                  {"channels_first_row_us", optional_json(step.channels_first_us)},
+                 {"channels_first_ratio", optional_json(step.channels_first_ratio)},
                  {"half_row_us", optional_json(step.half_us)},
                  {"rows_repeated", step.repeated},
                  {"floor_us", step.floor_us},

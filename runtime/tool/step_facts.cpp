@@ -144,6 +144,9 @@ class Collector {
     const std::string taken = from_.taken_way ? from_.taken_way(facts.layer) : "";
     set_row(facts, from_.call_rows(facts.layer),
             [&](const runtime::TuningRow& row) { return name_pick(row) == taken; });
+    const std::optional<double> alone_us = facts.layer_us,
+                                first_us = fastest_us(runtime::with_channels_first(call), false);
+    if (alone_us && first_us && *alone_us > 0) facts.channels_first_ratio = *first_us / *alone_us;
     facts.repeated = use_repeated(facts, call, taken);
     facts.channels_first_us = fastest_us(runtime::with_channels_first(call), facts.repeated);
     if (from_.allowed.half) facts.half_us = fastest_us(runtime::in_half(call), facts.repeated);

@@ -185,7 +185,10 @@ TEST(Insight, AFlagGainsWhatItChangesInAllSteps) {
   EXPECT_NEAR(advice[0].us, 24 * (1 - 5. / 30), 1e-12);
   EXPECT_EQ(advice[1].flag, "--disable-pass channels_last");
   EXPECT_NEAR(advice[1].us, 24 * (1 - 15. / 30) - 10, 1e-12);
-  steps[1].channels_first_us = 30;
+  // Alone, with the caches emptied, the first one gains less and the second one loses more.
+  steps[0].channels_first_ratio = 0.75, steps[1].channels_first_ratio = 1.75;
+  EXPECT_EQ(split_gap({40, 0.5}, steps).steps[0][static_cast<std::size_t>(Part::layout)], 24 * 0.25);
+  EXPECT_EQ(library_floors(steps)[0], 24 * 15. / 30);
   advice = make_advice(steps, split_gap({40, 0.5}, steps), run, 1);
   ASSERT_GE(advice.size(), 2U);
   EXPECT_EQ(advice[1].part, Part::layout);

@@ -24,10 +24,14 @@ double library_floor(const StepFacts& step) {
   return std::min(*step.us, *step.layer_us);
 }
 
-// What is left of a call, as a share, with images in the faster order.
-double order_share(const StepFacts& step) {
+double channels_first_ratio(const StepFacts& step) {
   if (!step.channels_first_us || !step.layer_us || *step.layer_us <= 0) return 1;
-  return std::min(*step.channels_first_us / *step.layer_us, 1.0);
+  return *step.channels_first_us / *step.layer_us;
+}
+
+// What is left of a call, as a share, with images in the faster order, as far as both kinds of rows say so.
+double order_share(const StepFacts& step) {
+  return std::min(std::max(channels_first_ratio(step), step.channels_first_ratio.value_or(0)), 1.0);
 }
 
 // What is left in the best type that is allowed: by rows of the call where it has them, else by the machine model.
@@ -69,6 +73,7 @@ double take_parts(const StepFacts& step, double floor_us, bool by_floor, Parts& 
 }  // namespace
 
 double gain_channels_first(const StepFacts& step) {
+  if (step.channels_first_ratio) return step.us.value_or(0) * (1 - *step.channels_first_ratio);
   return step.channels_first_us ? gain_of(step, *step.channels_first_us) : 0;
 }
 
@@ -114,7 +119,7 @@ std::vector<double> fastest_ways(const std::vector<StepFacts>& steps) {
 
 std::vector<double> library_floors(const std::vector<StepFacts>& steps) {
   std::vector<double> us = fastest_ways(steps);
-  for (std::size_t i = 0; i < steps.size(); ++i) us[i] *= order_share(steps[i]);
+  for (std::size_t i = 0; i < steps.size(); ++i) us[i] *= std::min(channels_first_ratio(steps[i]), 1.0);
   return us;
 }
 

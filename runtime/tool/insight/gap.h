@@ -30,7 +30,10 @@ struct StepFacts {
   std::optional<double> taken_us;  // of the row of the way that ran; none: nothing ran, or that way has no row
   // Of the fastest row of the call with images channels first, and of the call in f16, where rows are known.
   std::optional<double> channels_first_us, half_us;
-  bool repeated = false;    // these rows are of calls that run again and again, not of a call alone
+  bool repeated = false;  // these rows are of calls that run again and again, not of a call alone
+  // Channels first / as it is, both alone with the caches emptied. In a run the filters of a large model come from
+  // memory, which some kernels wait for much longer than others.
+  std::optional<double> channels_first_ratio;
   double floor_us = 0;      // bytes / bandwidth or operations / peak, the larger one
   double best_type_us = 0;  // the same in the best type that is allowed
   double edge_us = 0;       // of bytes to and from regions that it could be fused with
@@ -43,8 +46,8 @@ std::vector<std::size_t> missing_layers(const std::vector<StepFacts>& steps);
 // The longest path over `after` with these times of steps.
 double critical_path(const std::vector<StepFacts>& steps, const std::vector<double>& us);
 
-// What this step alone would gain, whatever the parts below take of its time: of images channels first, less than 0
-// where that is slower, and of the best type that is allowed. Of a step that ran.
+// What this step alone would gain, whatever the parts below take of its time: by images channels first, less than 0
+// where that is slower, and by the best type that is allowed. Of a step that ran.
 double gain_channels_first(const StepFacts& step);
 double gain_in_best_type(const StepFacts& step);
 
@@ -54,7 +57,7 @@ struct Bound {
 // What a step takes by its fastest measured way. A row is of a call alone, with the caches emptied before it; so where
 // the way that ran has a row too, the time in place is scaled by the ratio of both rows. Otherwise the less of the row
 // and the time in place; without both, the floor. What only moves data counts as 0, because a graph without it computes
-// the same. A convolution counts in the order of its images that is faster, without what converts them.
+// the same. A convolution counts in the order of its images that is faster by these rows, without what converts them.
 std::vector<double> library_floors(const std::vector<StepFacts>& steps);
 Bound library_bound(const std::vector<StepFacts>& steps);
 // Each step by its bytes and operations alone.
