@@ -58,7 +58,7 @@ struct FUSEC_API Profile {
   double traced_device_us = 0;  // as device_us, of a traced run, by events too; 0: not measured
   // Parts of measured_us. The first three are those of a traced run, divided by device_slow_down().
   double sum_us = 0;     // launches
-  double copies_us = 0;  // of tensors, and what clears and fetches findings about indices
+  double copies_us = 0;  // of tensors
   double gaps_us = 0;    // between launches, from the first to the last, while nothing ran
   // The host's. On a GPU measured_us - device_us; on a CPU what a traced run spends before the first launch and after
   // the last.

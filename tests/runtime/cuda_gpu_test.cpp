@@ -215,6 +215,10 @@ TEST_F(Gpu, IndicesOutOfRangeAndProfiles) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_THAT(session.run(std::span(&bad, 1)).status().str(), HasSubstr("an index is out of range in 'step0'"));
     EXPECT_TRUE(session.run(std::span(&good, 1)).ok());
+    const Tensor there = on_gpu({1, -5, 2});
+    Tensor out = on_gpu({0, 0, 0});
+    EXPECT_TRUE(session.run_async(std::span(&there, 1), std::span(&out, 1), nullptr).ok());  // not reported
+    EXPECT_TRUE(session.run(std::span(&good, 1)).ok());
   }
   const auto profile = session.profile(std::span(&good, 1));
   ASSERT_TRUE(profile.ok()) << profile.status().str();

@@ -287,6 +287,24 @@ TEST(CudaSession, IndicesOutOfRangeNameTheirStep) {
     EXPECT_TRUE(run(session, good, out).ok());
   }
   EXPECT_GT(session.stats().replayed_graphs, 0);
+  EXPECT_EQ(fake.count("cuMemsetD32Async"), 0);  // a run does nothing for indices that are in range
+}
+
+// Indices of runs on the caller's stream are not reported, also not by the next run.
+TEST(CudaSession, IndicesOutOfRangeOnTheCallersStreamAreNotTheNextRuns) {
+  FakeDriver fake;
+  ProgramBuilder b;
+  const ir::AllocId x = b.input("x"), y = b.output("y");
+  b.launch(b.kernel({"checks", 1, 1, checked, {}, 0, true, {}}), {flat(x), flat(y)}, "checks");
+  Session session = *Session::create(*gpu_engine(b, fake));
+  const Tensor good = on_gpu({1, 2}), bad = on_gpu({1, -2});
+  Tensor out = on_gpu({0, 0});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(session.run_async(std::span(&bad, 1), std::span(&out, 1), nullptr).ok());
+    EXPECT_TRUE(session.run(std::span(&good, 1), std::span(&out, 1)).ok());
+    EXPECT_EQ(session.run(std::span(&bad, 1), std::span(&out, 1)).code(), StatusCode::invalid_argument);
+    EXPECT_TRUE(session.run(std::span(&good, 1), std::span(&out, 1)).ok());
+  }
 }
 
 TEST(CudaSession, ManyShapesShareOneArena) {

@@ -32,11 +32,10 @@ bool RunMemory::grows_for(const Plan& plan) const {
 }
 
 Result<bool> RunMemory::reserve(const ContextPtr& context, const Plan& plan) {
-  const int64_t words = status_bytes(plan);
   FUSEC_ASSIGN(const bool arena_moved, grow(arena, context, plan.arena_bytes, source));
-  FUSEC_ASSIGN(const bool status_moved, grow(status, context, words, source));
-  FUSEC_ASSIGN(const bool seen_moved, grow(status_seen, context, status.bytes()));
-  return arena_moved || status_moved || seen_moved;
+  FUSEC_ASSIGN(const bool status_moved, grow(status, context, status_bytes(plan)));
+  if (status_moved) std::fill_n(status.data(), status.bytes(), std::byte{0});
+  return arena_moved || status_moved;
 }
 
 Result<std::unique_ptr<Frame>> Frame::make(ContextPtr context, PlanPtr plan, const RunMemory& memory,
@@ -80,8 +79,7 @@ Frame::Frame(ContextPtr context, PlanPtr plan, const RunMemory& memory, DeviceBu
       constants_(static_cast<const Program&>(*plan_->loaded->device).constants.addresses),
       arena_(memory.arena.data()),
       kept_(std::move(kept)),
-      status_(memory.status.data()),
-      status_seen_(reinterpret_cast<const int32_t*>(memory.status_seen.data())),
+      status_(reinterpret_cast<int32_t*>(memory.status.data()), static_cast<std::size_t>(memory.status.bytes() / kWord)),
       args_(plan_->args.size()) {
   for (uint32_t i = 0; i < args_.size(); ++i) {
     const Address& to = plan_->args[i];
@@ -93,8 +91,7 @@ Frame::Frame(ContextPtr context, PlanPtr plan, const RunMemory& memory, DeviceBu
     }
   }
   for (std::size_t i = 0; i < plan_->launches.size(); ++i) {
-    status_words_.push_back(status_ +
-                            (plan_->launches[i].checks_status ? static_cast<int64_t>(checking_.size()) * kWord : 0));
+    status_words_.push_back(&status_[plan_->launches[i].checks_status ? checking_.size() : 0]);
     if (plan_->launches[i].checks_status) checking_.push_back(i);
   }
   for (std::size_t i = 0; i < plan_->launches.size(); ++i) {
@@ -177,32 +174,18 @@ Status Frame::copy_outputs(std::span<void* const> inputs, std::span<void* const>
   return {};
 }
 
-Status Frame::clear_indices(CUstream stream) {
-  if (checking_.empty()) return {};
-  return context_->check(context_->driver().cuMemsetD32Async(address_of(status_), 0, checking_.size(), stream),
-                         "cuMemsetD32Async");
-}
-
-Status Frame::fetch_indices(CUstream stream) {
-  if (checking_.empty()) return {};
-  const CUresult result = context_->driver().cuMemcpyDtoHAsync(const_cast<int32_t*>(status_seen_), address_of(status_),
-                                                               checking_.size() * kWord, stream);
-  return context_->check(result, "cuMemcpyDtoHAsync");
-}
-
 Status Frame::enqueue_launch(std::size_t index, CUstream stream) {
   Status status = launch(plan_->launches[index], stream);
   if (status.ok()) return status;
   return std::move(status).with_note("while launching step '" + plan_->launches[index].step->origin + "'");
 }
 
-// The words of these launches come first, and each run clears them all, so they are checked at once.
+// Runs do not launch these again, so they are checked at once.
 Status Frame::make_kept(CUstream stream) {
   if (plan_->once == 0) return {};
-  FUSEC_TRY(clear_indices(stream));
+  std::fill(status_.begin(), status_.end(), 0);  // no run is under way
   behind_launch_ = false;
   for (std::size_t i = 0; i < plan_->once; ++i) FUSEC_TRY(enqueue_launch(i, stream));
-  FUSEC_TRY(fetch_indices(stream));
   FUSEC_TRY(context_->check(context_->driver().cuStreamSynchronize(stream), "cuStreamSynchronize"));
   return check_indices();
 }
@@ -210,7 +193,6 @@ Status Frame::make_kept(CUstream stream) {
 Status Frame::enqueue(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream,
                       std::span<const Event> events) {
   complete(inputs, outputs);
-  FUSEC_TRY(clear_indices(stream));
   behind_launch_ = false;
   FUSEC_TRY(record(*context_, events, 0, stream));
   for (std::size_t i = 0; i < plan_->launches.size(); ++i) {
@@ -218,14 +200,12 @@ Status Frame::enqueue(std::span<void* const> inputs, std::span<void* const> outp
     if (!events.empty()) behind_launch_ = false;
     FUSEC_TRY(record(*context_, events, i + 1, stream));
   }
-  FUSEC_TRY(copy_outputs(inputs, outputs, stream));
-  return fetch_indices(stream);
+  return copy_outputs(inputs, outputs, stream);
 }
 
 Status Frame::run_stepwise(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream,
                            const AfterLaunch& after) {
   complete(inputs, outputs);
-  FUSEC_TRY(clear_indices(stream));
   for (std::size_t i = 0; i < plan_->launches.size(); ++i) {
     behind_launch_ = false;
     FUSEC_TRY(enqueue_launch(i, stream));
@@ -233,8 +213,7 @@ Status Frame::run_stepwise(std::span<void* const> inputs, std::span<void* const>
     if (!over.ok()) return std::move(over).with_note("while running step '" + plan_->launches[i].step->origin + "'");
     FUSEC_TRY(after(i, args_.data() + plan_->launches[i].first_arg));
   }
-  FUSEC_TRY(copy_outputs(inputs, outputs, stream));
-  return fetch_indices(stream);
+  return copy_outputs(inputs, outputs, stream);
 }
 
 Status Frame::enqueue_launches(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream) {
@@ -249,14 +228,14 @@ Status Frame::enqueue_alone(std::size_t index, CUstream stream) {
   return enqueue_launch(index, stream);
 }
 
-Status Frame::check_indices() const {
-  for (std::size_t word = 0; word < checking_.size(); ++word) {
-    if (status_seen_[word] == 0) continue;
-    const std::string& origin = plan_->launches[checking_[word]].step->origin;
-    return Status(StatusCode::invalid_argument, "an index is out of range in '" + origin + "'")
-        .with_note("while running step '" + origin + "'");
-  }
-  return {};
+Status Frame::check_indices() {
+  const auto words = status_.first(checking_.size());
+  const auto set = std::find_if(words.begin(), words.end(), [](int32_t word) { return word != 0; });
+  if (set == words.end()) return {};
+  const std::string& origin = plan_->launches[checking_[static_cast<std::size_t>(set - words.begin())]].step->origin;
+  std::fill(status_.begin(), status_.end(), 0);
+  return Status(StatusCode::invalid_argument, "an index is out of range in '" + origin + "'")
+      .with_note("while running step '" + origin + "'");
 }
 
 }  // namespace fusec::runtime::cuda

@@ -51,8 +51,9 @@ class Staged {
 struct RunMemory {
   MemorySource source = {};
   DeviceBuffer arena = {};
-  DeviceBuffer status = {};       // one word per launch that checks indices, set by it when one is out of range
-  PinnedBuffer status_seen = {};  // its copy on the host, after a run
+  // One word per launch that checks indices, set by it when one is out of range. It is memory of the host, which the GPU
+  // writes then alone: no run has to clear and to fetch it.
+  PinnedBuffer status = {};
   // Makes all large enough; true when an address changed, so that Frames must be made anew.
   Result<bool> reserve(const ContextPtr& context, const Plan& plan);
   // Whether reserve() would change an address.
@@ -78,12 +79,13 @@ class Frame {
   // The same for debugging: launch by launch, those that run once too. The stream is empty when `after` is called.
   Status run_stepwise(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream,
                       const AfterLaunch& after);
-  // The launches alone, without what copies outputs and fetches findings about indices.
+  // The launches alone, without what copies outputs.
   Status enqueue_launches(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream);
   // One launch by itself, at the addresses of the last run.
   Status enqueue_alone(std::size_t index, CUstream stream);
-  // After a run is over: invalid_argument when an index was out of range.
-  Status check_indices() const;
+  bool checks_indices() const { return !checking_.empty(); }
+  // After a run is over: invalid_argument when an index was out of range. Clears what it finds.
+  Status check_indices();
 
  private:
   Frame(ContextPtr context, PlanPtr plan, const RunMemory& memory, DeviceBuffer kept);
@@ -100,16 +102,13 @@ class Frame {
   Status launch_phase(const Launch& launch, const PhaseLaunch& phase, CUstream stream);
   Status copy_outputs(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream);
   void* base(const Address& address, std::span<void* const> inputs, std::span<void* const> outputs) const;
-  Status clear_indices(CUstream stream);
-  Status fetch_indices(CUstream stream);
 
   ContextPtr context_;
   PlanPtr plan_;
   std::span<void* const> constants_;
   std::byte* arena_;
   DeviceBuffer kept_;
-  std::byte* status_;
-  const int32_t* status_seen_;
+  std::span<int32_t> status_;
   Branches branches_;  // for library calls that may run side by side
   std::vector<void*> args_;
   std::vector<Fixup> fixups_;             // arguments in the caller's memory

@@ -248,6 +248,7 @@ class GpuRunner final : public Runner {
     const Status enqueued = enqueue(own, inputs, outputs, theirs, {});
     const Status marked = context_->check(driver().cuEventRecord(done_.get(), theirs), "cuEventRecord");
     pending_ = true;
+    unread_ = unread_ || own.frame->checks_indices();
     pending_stream_ = theirs;
     FUSEC_TRY(enqueued);
     return marked;
@@ -326,6 +327,7 @@ class GpuRunner final : public Runner {
     auto& own = static_cast<State&>(state);
     FUSEC_TRY(enter(own));
     FUSEC_TRY(place(own, inputs, outputs, stream_.get()));
+    if (own.frame->checks_indices()) FUSEC_TRY(forget_bad_indices());
     const Status enqueued = put(own);
     const Status waited = wait();  // also after a failure: what was enqueued uses the caller's memory
     FUSEC_TRY(enqueued);
@@ -337,6 +339,16 @@ class GpuRunner final : public Runner {
   template <class Put>
   Status run_as(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, const Put& put) {
     return run_as(state, inputs, outputs, put, [] { return Status(); });
+  }
+
+  // Indices out of range in runs on a stream of the caller are theirs, not the next run's.
+  Status forget_bad_indices() {
+    if (!unread_ && recorded_.empty()) return {};
+    FUSEC_TRY(order_after_pending(stream_.get()));
+    unread_ = false;
+    const auto words = static_cast<std::size_t>(memory_.status.bytes()) / sizeof(int32_t);
+    return context_->check(driver().cuMemsetD32Async(memory_.status.address(), 0, words, stream_.get()),
+                           "cuMemsetD32Async");
   }
 
   // Memory, the kept values and a Frame for the plan.
@@ -560,6 +572,7 @@ class GpuRunner final : public Runner {
   bool graphs_wanted_;
   Warn warn_;
   bool pending_ = false;  // work on pending_stream_ may be under way
+  bool unread_ = false;   // a run on a stream of the caller may have found an index out of range
   CUstream pending_stream_ = nullptr;
   std::vector<std::unique_ptr<PlanState>> retired_;  // that this work may use
   RunMemory memory_;
