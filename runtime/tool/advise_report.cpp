@@ -196,18 +196,20 @@ std::vector<BatchPoint> points_of(const std::vector<Advised>& all) {
 std::string sweep_report(const std::vector<Advised>& all) {
   const std::vector<BatchPoint> points = points_of(all);
   Table table({"batch", "bound us", "fusion-aware us", "run us", "samples/s", "run / bound"});
-  for (const BatchPoint& p : points) {
-    table.row({std::to_string(p.batch), fmt::format("{:.1f}", p.bound_us), fmt::format("{:.1f}", p.fusion_us),
+  const std::vector<double> bounds = bounds_of_batches(points);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const BatchPoint& p = points[i];
+    table.row({std::to_string(p.batch), fmt::format("{:.1f}", bounds[i]), fmt::format("{:.1f}", p.fusion_us),
                fmt::format("{:.1f}", *p.measured_us), fmt::format("{:.0f}", p.samples_per_s()),
-               fmt::format("{:.2f}", p.bound_us > 0 ? *p.measured_us / p.bound_us : 0)});
+               fmt::format("{:.2f}", bounds[i] > 0 ? *p.measured_us / bounds[i] : 0)});
   }
   std::string out = table.str();
   if (const auto best = best_batch(points))
     out += fmt::format("most samples per second: batch {}\n", points[*best].batch);
   for (const auto& [smaller, larger] : falling_bounds(points)) {
     out += fmt::format(
-        "the bound falls from batch {} to batch {}: rows of one of them are off; measure them --again with "
-        "fusec tune\n",
+        "by its own rows batch {} has a higher bound than batch {}, so the table has the lower one for it: pad it to that "
+        "batch, or measure both --again with fusec tune\n",
         smaller, larger);
   }
   return out;
@@ -219,6 +221,7 @@ Json sweep_json(const std::vector<Advised>& all) {
   const auto best = best_batch(points);
   json["best_batch"] = best ? Json(points[*best].batch) : Json();
   json["falling_bounds"] = falling_bounds(points);
+  json["bounds_of_batches"] = bounds_of_batches(points);
   return json;
 }
 

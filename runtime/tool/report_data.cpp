@@ -188,17 +188,21 @@ class ReportCollector {
   void add_times(const MeasuredTimes& times, Json& steps, Json& out) {
     out["measured_us"] = times.run_us;
     out["times"] = times.source;
-    if (times.step_us.size() != steps.size()) {
+    // A profile has no steps that run once; times of steps one by one have them.
+    std::vector<std::size_t> timed;
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      if (times.step_us.size() == steps.size() || !steps[i]["once"]) timed.push_back(i);
+    if (times.step_us.size() != timed.size()) {
       notes_.push_back(fmt::format("the times of steps are left out: {} has {} steps, this compile {}", times.source,
-                                   times.step_us.size(), steps.size()));
+                                   times.step_us.size(), timed.size()));
       return;
     }
     double sum = 0;
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      steps[i]["us"] = times.step_us[i];
-      sum += steps[i]["once"] ? 0 : times.step_us[i];
-      if (i < times.implementations.size() && steps[i]["kind"] == "library")
-        steps[i]["library"] = times.implementations[i];
+    for (std::size_t t = 0; t < timed.size(); ++t) {
+      Json& step = steps[timed[t]];
+      step["us"] = times.step_us[t];
+      sum += step["once"] ? 0 : times.step_us[t];
+      if (t < times.implementations.size() && step["kind"] == "library") step["library"] = times.implementations[t];
     }
     out["sum_us"] = sum;
   }

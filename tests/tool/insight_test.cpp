@@ -237,6 +237,8 @@ TEST(Insight, TheBestBatchHasMostSamplesPerSecond) {
   EXPECT_EQ(best_batch({{2, 20, 1, {}}, {1, 10, 1, {}}}), 1U);  // equal by their bounds: the smaller one
   EXPECT_EQ(best_batch({}), std::nullopt);
   EXPECT_TRUE(falling_bounds(points).empty());
+  EXPECT_THAT(bounds_of_batches(points), ElementsAre(10, 20, 60));
+  EXPECT_THAT(bounds_of_batches({{64, 26.5, 0, {}}, {1, 4, 0, {}}, {32, 33.7, 0, {}}}), ElementsAre(26.5, 4, 26.5));
   EXPECT_THAT(falling_bounds({{64, 26.5, 0, {}}, {1, 4, 0, {}}, {32, 33.7, 0, {}}}), ElementsAre(std::pair(32, 64)));
 }
 

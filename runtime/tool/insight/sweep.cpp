@@ -22,6 +22,17 @@ std::optional<std::size_t> best_batch(const std::vector<BatchPoint>& points) {
   return best;
 }
 
+std::vector<double> bounds_of_batches(const std::vector<BatchPoint>& points) {
+  std::vector<double> out;
+  for (const BatchPoint& point : points) {
+    double least = point.bound_us;
+    for (const BatchPoint& other : points)
+      if (other.batch > point.batch) least = std::min(least, other.bound_us);
+    out.push_back(least);
+  }
+  return out;
+}
+
 std::vector<std::pair<int64_t, int64_t>> falling_bounds(std::vector<BatchPoint> points) {
   std::stable_sort(points.begin(), points.end(),
                    [](const BatchPoint& a, const BatchPoint& b) { return a.batch < b.batch; });

@@ -20,8 +20,11 @@ struct BatchPoint {
 // The point of most samples per second; of equal ones the smaller batch. None for no points.
 std::optional<std::size_t> best_batch(const std::vector<BatchPoint>& points);
 
-// Pairs of neighbouring batches, the smaller first, of which the larger has the lower bound. More work takes no less
-// time, so such rows are measured badly: nothing is smoothed over.
+// Of each point: the lowest bound of its batch and of larger ones, because a batch can run as a part of a larger one. So
+// no larger batch has a lower bound.
+std::vector<double> bounds_of_batches(const std::vector<BatchPoint>& points);
+
+// Pairs of neighbouring batches, the smaller first, of which the larger has the lower bound by its own rows.
 std::vector<std::pair<int64_t, int64_t>> falling_bounds(std::vector<BatchPoint> points);
 
 }  // namespace fusec::tool
