@@ -15,12 +15,14 @@ class NvtxRange {
   NvtxRange(const NvtxRange&) = delete;
   NvtxRange& operator=(const NvtxRange&) = delete;
 
- private:
-  static bool attach();
+  // Whether a tool is there; it does not come later.
   static bool is_attached() {
     static const bool attached = attach();
     return attached;
   }
+
+ private:
+  static bool attach();
   static bool push(const char* name);  // false: the tool does not want it
   static void pop();
   const bool pushed_;
