@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <set>
+#include <string_view>
 
 #include "runtime/plan/bind.h"
 #include "runtime/tool/advise.h"
@@ -18,6 +19,12 @@ namespace {
 using runtime::TuningRow;
 
 constexpr const char* kKernels = "kernels; ";
+constexpr std::string_view kWarm = " warm";  // ends keys of calls whose constants stay cached (runtime/tuning/key.cpp)
+
+// Whether constants stay cached depends on the size of a cache, which the database does not tell.
+std::string otherwise_cached(std::string call) {
+  return call.ends_with(kWarm) ? call.substr(0, call.size() - kWarm.size()) : call + std::string(kWarm);
+}
 
 // "; sm_90 132 SMs;" or "; x86-64-v4;"
 bool is_of_target(const std::string& scope, const Target& target) {
@@ -124,7 +131,12 @@ Result<Advised> advise_by_database(const Subject& subject, const WhatIf& rows, i
       return it == table.end() ? std::vector<TuningRow>() : it->second;
     };
   };
-  from.call_rows = look_up(rows.calls), from.kernel_rows = look_up(rows.kernels);
+  from.kernel_rows = look_up(rows.kernels);
+  from.call_rows = [&](const std::string& call) {
+    const auto calls = look_up(rows.calls);
+    std::vector<TuningRow> known = calls(call);
+    return known.empty() ? calls(otherwise_cached(call)) : known;
+  };
   from.taken_way = [&](const std::string& call) {
     const std::vector<TuningRow> ways = from.call_rows(call);
     const TuningRow* const row = runtime::default_row(ways);

@@ -108,7 +108,9 @@ TEST(Advise, RowsOfRepeatedCallsCount) {
   EXPECT_EQ(sqlite3_exec(times,
                          "INSERT INTO times SELECT scope, call || ' repeated', library, choice, own, listed, "
                          "CASE own WHEN 1 THEN 10 ELSE 20 END, spread, runs, workspace, failure, time "
-                         "FROM times WHERE scope NOT LIKE 'kernels; %' AND failure = ''",
+                         "FROM times WHERE scope NOT LIKE 'kernels; %' AND failure = '';"
+                         "UPDATE times SET call = call || ' warm' "
+                         "WHERE scope NOT LIKE 'kernels; %' AND call NOT LIKE '% repeated'",
                          nullptr, nullptr, nullptr),
             SQLITE_OK)
       << sqlite3_errmsg(times);

@@ -77,7 +77,7 @@
         html("button", { onclick: () => choose(Math.min(steps.length - 1, number + 1)) }, "Next")),
       html("h2", {}, `Step ${number}: ${label(step)}`),
       html("table", {}, html("tbody", {}, rows)),
-      html("h2", {}, `Fused: ${(step.nodes || []).length} ops`), html("pre", {}, (step.nodes || []).join("\n")),
+      html("h2", {}, `Fused: ${(step.nodes || []).length} ${(step.nodes || []).length === 1 ? "op" : "ops"}`), html("pre", {}, (step.nodes || []).join("\n")),
       html("h2", {}, "Writes"), html("pre", {}, (step.values || []).map(value => value.startsWith(":") ? "(no name)" + value : value).join("\n")),
       html("h2", {}, "Why its boundaries were not fused"),
       (step.not_fused || []).length ? html("table", {}, html("tbody", {}, step.not_fused.map(boundary =>
