@@ -227,8 +227,8 @@ Result<TuneReport> tune_alternatives(const LoadedProgram& loaded, const Resolved
   std::vector<std::pair<LibraryCall, std::string>> own, others;  // with the origin of each
   for_tuned_calls(loaded, resolved, threads, tuning, [&](const LibraryCall& call, const std::string& origin) {
     own.emplace_back(call, origin);
-    for (const std::optional<LibraryCall>& other : {which.channels_first ? with_channels_first(call) : std::nullopt,
-                                                    which.half ? in_half(call) : std::nullopt})
+    for (const std::optional<LibraryCall>& other :
+         {which.channels_first ? with_channels_first(call) : std::nullopt, which.half ? in_half(call) : std::nullopt})
       if (other) others.emplace_back(*other, origin);
   });
   Layers alone;

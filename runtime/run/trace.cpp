@@ -25,8 +25,8 @@ double TimeShares::total_us() const {
   return std::accumulate(launch_us.begin(), launch_us.end(), copies_us + gaps_us + host_us);
 }
 
-// Goes through all begins and ends of spans in order. Time between two spans of one launch, as a library call of several
-// kernels has them, is the launch's.
+// Goes through all begins and ends of spans in order. Time between two spans of one launch, as a library call of
+// several kernels has them, is the launch's.
 TimeShares share_time(const RunTrace& run, std::size_t launches) {
   TimeShares shares;
   shares.launch_us.resize(launches);

@@ -208,7 +208,8 @@ std::string sweep_report(const std::vector<Advised>& all) {
     out += fmt::format("most samples per second: batch {}\n", points[*best].batch);
   for (const auto& [smaller, larger] : falling_bounds(points)) {
     out += fmt::format(
-        "by its own rows batch {} has a higher bound than batch {}, so the table has the lower one for it: pad it to that "
+        "by its own rows batch {} has a higher bound than batch {}, so the table has the lower one for it: pad it to "
+        "that "
         "batch, or measure both --again with fusec tune\n",
         smaller, larger);
   }

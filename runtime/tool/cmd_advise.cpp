@@ -96,8 +96,8 @@ Result<AllowedTypes> parse_allowed(const std::string& text, bool gpu) {
 }
 
 // On a GPU: cuDNN computes f32 convolutions channels first, and converts images in the other order, on each call. A
-// CPU's calls have no f16, and oneDNN chooses the order by itself. Alone, with the caches emptied, a short call takes two
-// to three times its time in a run of a GPU, so ratios of repeated calls say more.
+// CPU's calls have no f16, and oneDNN chooses the order by itself. Alone, with the caches emptied, a short call takes
+// two to three times its time in a run of a GPU, so ratios of repeated calls say more.
 runtime::Alternatives alternatives_of(const Subject& subject) {
   if (subject.machine.target.kind != TargetKind::cuda) return {};
   const bool is_narrow = subject.options.precision && *subject.options.precision != DType::f32;

@@ -144,9 +144,9 @@ class Collector {
     const std::string taken = from_.taken_way ? from_.taken_way(facts.layer) : "";
     set_row(facts, from_.call_rows(facts.layer),
             [&](const runtime::TuningRow& row) { return name_pick(row) == taken; });
-    const std::optional<double> alone_us = facts.layer_us,
+    const std::optional<double> isolated_us = facts.layer_us,
                                 first_us = fastest_us(runtime::with_channels_first(call), false);
-    if (alone_us && first_us && *alone_us > 0) facts.channels_first_ratio = *first_us / *alone_us;
+    if (isolated_us && first_us && *isolated_us > 0) facts.channels_first_ratio = *first_us / *isolated_us;
     facts.repeated = use_repeated(facts, call, taken);
     facts.channels_first_us = fastest_us(runtime::with_channels_first(call), facts.repeated);
     if (from_.allowed.half) facts.half_us = fastest_us(runtime::in_half(call), facts.repeated);
@@ -183,8 +183,8 @@ class Collector {
   // By the rows of a call that this program does not make.
   std::optional<double> fastest_us(const std::optional<runtime::LibraryCall>& call, bool repeated) const {
     if (!call) return std::nullopt;
-    const auto ways = repeated ? repeated_rows(*call)
-                               : usable(from_.call_rows(runtime::tuning_call(*call)), from_.workspace_limit);
+    const auto ways =
+        repeated ? repeated_rows(*call) : usable(from_.call_rows(runtime::tuning_call(*call)), from_.workspace_limit);
     const runtime::TuningRow* const best = fastest(ways);
     return best == nullptr ? std::nullopt : std::optional(best->median_us);
   }

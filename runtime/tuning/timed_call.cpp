@@ -23,7 +23,7 @@ constexpr double kLongRunUs = 50'000;  // of such, fewer
 constexpr int kRunsOfLong = 3;
 // Of a repeated call: short runs are so many that a timed one takes about this long.
 constexpr double kRepeatedUs = 2000;
-constexpr int64_t kLeastRepeats = 2, kMostRepeats = 20;
+constexpr int64_t kMinRepeats = 2, kMaxRepeats = 20;
 constexpr int64_t kPatternElements = 1 << 16;  // random elements that are repeated
 
 std::vector<std::byte> random_elements(DType dtype) {
@@ -118,9 +118,9 @@ Result<double> TimedCall::once(const LibraryOp& op) {
 }
 
 Result<std::vector<double>> TimedCall::time(const LibraryOp& op, bool quick, double best_us) {
-  runs_ = kLeastRepeats;
+  runs_ = kMinRepeats;
   FUSEC_ASSIGN(const double first, once(op));
-  runs_ = std::clamp(static_cast<int64_t>(kRepeatedUs / std::max(first, 1.0)), kLeastRepeats, kMostRepeats);
+  runs_ = std::clamp(static_cast<int64_t>(kRepeatedUs / std::max(first, 1.0)), kMinRepeats, kMaxRepeats);
   if (best_us > 0 && first > kVeryHopeless * best_us) return std::vector<double>{first};
   std::vector<double> us;
   const int runs = runs_for(first, quick);
@@ -137,9 +137,9 @@ Result<std::pair<std::vector<double>, std::vector<double>>> TimedCall::time_in_t
                                                                                     const LibraryOp& second,
                                                                                     bool quick) {
   std::pair<std::vector<double>, std::vector<double>> us;
-  runs_ = kLeastRepeats;
+  runs_ = kMinRepeats;
   FUSEC_ASSIGN(const double warm_up, once(first));
-  runs_ = std::clamp(static_cast<int64_t>(kRepeatedUs / std::max(warm_up, 1.0)), kLeastRepeats, kMostRepeats);
+  runs_ = std::clamp(static_cast<int64_t>(kRepeatedUs / std::max(warm_up, 1.0)), kMinRepeats, kMaxRepeats);
   FUSEC_TRY(once(second).status());
   const int of_short = quick ? kQuickRunsInTurn : kRunsInTurn;
   const int runs = warm_up < kShortRunUs ? of_short : runs_for(warm_up, quick);

@@ -61,8 +61,8 @@ Result<Stream> make_stream(const ContextPtr& context) {
 
 Result<GraphExec> capture(const ContextPtr& context, CUstream stream, const std::function<Status()>& work) {
   const Driver& driver = context->driver();
-  FUSEC_TRY(context->check(driver.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-                           "cuStreamBeginCapture"));
+  FUSEC_TRY(
+      context->check(driver.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "cuStreamBeginCapture"));
   const Status done = work();
   CUgraph recorded = nullptr;
   const Status ended = context->check(driver.cuStreamEndCapture(stream, &recorded), "cuStreamEndCapture");

@@ -37,7 +37,7 @@ struct LibraryCall {
   int threads = 1;                        // number of threads that `run` will be given
   std::string algorithm = {};             // the Algorithm to use; empty: the library's default
   bool warm_constants = false;            // of measurements: constants are in the last-level cache when it begins
-  bool repeated = false;                  // of measurements: it runs again and again, with what the last run left cached
+  bool repeated = false;  // of measurements: it runs again and again, with what the last run left cached
 };
 
 // One algorithm of a library for a call.

@@ -79,7 +79,8 @@ Frame::Frame(ContextPtr context, PlanPtr plan, const RunMemory& memory, DeviceBu
       constants_(static_cast<const Program&>(*plan_->loaded->device).constants.addresses),
       arena_(memory.arena.data()),
       kept_(std::move(kept)),
-      status_(reinterpret_cast<int32_t*>(memory.status.data()), static_cast<std::size_t>(memory.status.bytes() / kWord)),
+      status_(reinterpret_cast<int32_t*>(memory.status.data()),
+              static_cast<std::size_t>(memory.status.bytes() / kWord)),
       args_(plan_->args.size()) {
   for (uint32_t i = 0; i < args_.size(); ++i) {
     const Address& to = plan_->args[i];

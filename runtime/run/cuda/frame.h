@@ -51,8 +51,8 @@ class Staged {
 struct RunMemory {
   MemorySource source = {};
   DeviceBuffer arena = {};
-  // One word per launch that checks indices, set by it when one is out of range. It is memory of the host, which the GPU
-  // writes then alone: no run has to clear and to fetch it.
+  // One word per launch that checks indices, set by it when one is out of range. It is memory of the host, which the
+  // GPU writes then alone: no run has to clear and to fetch it.
   PinnedBuffer status = {};
   // Makes all large enough; true when an address changed, so that Frames must be made anew.
   Result<bool> reserve(const ContextPtr& context, const Plan& plan);

@@ -534,8 +534,7 @@ class GpuRunner final : public Runner {
   }
 
   Status capture_into(Frame& frame, GraphExec& out) {
-    FUSEC_ASSIGN(out, cuda::capture(context_, stream_.get(),
-                                    [&] { return frame.enqueue(in_, out_, stream_.get()); }));
+    FUSEC_ASSIGN(out, cuda::capture(context_, stream_.get(), [&] { return frame.enqueue(in_, out_, stream_.get()); }));
     FUSEC_TRY(context_->check(driver().cuGraphUpload(out.get(), stream_.get()), "cuGraphUpload"));
     return context_->check(driver().cuStreamSynchronize(stream_.get()),
                            "cuStreamSynchronize");  // it may run on another stream

@@ -20,8 +20,8 @@ struct BatchPoint {
 // The point of most samples per second; of equal ones the smaller batch. None for no points.
 std::optional<std::size_t> best_batch(const std::vector<BatchPoint>& points);
 
-// Of each point: the lowest bound of its batch and of larger ones, because a batch can run as a part of a larger one. So
-// no larger batch has a lower bound.
+// Of each point: the lowest bound of its batch and of larger ones, because a batch can run as a part of a larger one.
+// So no larger batch has a lower bound.
 std::vector<double> bounds_of_batches(const std::vector<BatchPoint>& points);
 
 // Pairs of neighbouring batches, the smaller first, of which the larger has the lower bound by its own rows.
