@@ -24,7 +24,7 @@ namespace fusec::runtime {
 std::vector<std::shared_ptr<Library>> host_libraries(const Options& options) {
   std::vector<std::shared_ptr<Library>> libraries{make_call_library(TargetKind::cpu)};
 #if FUSEC_WITH_DNNL
-  if (options.use_library) libraries.push_back(make_onednn_library(options.numerics));
+  if (options.use_library) libraries.push_back(make_onednn_library(options.numerics, options.batch_invariant));
 #else
   (void)options;
 #endif

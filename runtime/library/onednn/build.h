@@ -36,6 +36,7 @@ struct BuildContext {
   dnnl::engine engine;
   PackedWeights& weights;
   Numerics numerics;
+  bool batch_invariant;
   const LibraryCall& call;
 };
 

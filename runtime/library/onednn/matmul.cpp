@@ -46,11 +46,15 @@ struct Matmul {
   MatmulDesc describe_with(const PostOps& posts) const {
     return with_name(all_with(posts), wanted, [this](const char* implementation) { return errs(implementation); });
   }
+  // gemm adds the terms of a single row in another order than those of several, and shares the terms of few rows out to
+  // threads. CPUs without AVX-512 have nothing else that is quick.
+  //
   // 16-bit values are multiplied in pairs. If the number of terms is odd, gemm of 3.2 pairs the last one with zero in
   // such a manner that an infinity becomes NaN. There is often nothing else that is quick, so only exact mode minds.
   bool errs(std::string_view implementation) const {
     const bool odd = is_16_bit_float(a.dtype) && a.dims.back() % 2 != 0;
-    return context.numerics == Numerics::exact && odd && implementation.starts_with("gemm");
+    return implementation.starts_with("gemm") &&
+           (context.batch_invariant || (context.numerics == Numerics::exact && odd));
   }
   MatmulDesc all_with(const PostOps& posts) const {
     const memory::desc weights =

@@ -72,7 +72,8 @@ auto with_whole_cache(const Work& work) -> decltype(work()) {
 
 class OneDnnLibrary : public Library {
  public:
-  explicit OneDnnLibrary(Numerics numerics) : numerics_(numerics), engine_(dnnl::engine::kind::cpu, 0) {}
+  OneDnnLibrary(Numerics numerics, bool batch_invariant)
+      : numerics_(numerics), batch_invariant_(batch_invariant), engine_(dnnl::engine::kind::cpu, 0) {}
 
   std::string name() const override { return "onednn"; }
   std::string version() const override {
@@ -80,13 +81,15 @@ class OneDnnLibrary : public Library {
     return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) + " isa " +
            std::to_string(static_cast<int>(dnnl::get_effective_cpu_isa()));
   }
-  std::shared_ptr<Library> clone(int64_t /*workspace*/) const override { return make_onednn_library(numerics_); }
+  std::shared_ptr<Library> clone(int64_t /*workspace*/) const override {
+    return make_onednn_library(numerics_, batch_invariant_);
+  }
 
   std::vector<Algorithm> algorithms(const LibraryCall& call) override try {
     Problem problem = normalize(call);
     if (unsupported_problem(problem)) return {};
     const ThreadCount threads(call.threads);
-    const onednn::BuildContext context{engine_, weights_, numerics_, call};
+    const onednn::BuildContext context{engine_, weights_, numerics_, batch_invariant_, call};
     if (problem.op == ir::TensorOp::matmul) merge_axes(problem);
     const std::vector<std::string> names = with_whole_cache([&]() -> std::vector<std::string> {
       if (problem.op == ir::TensorOp::conv) return onednn::conv_names(context, problem);
@@ -108,7 +111,7 @@ class OneDnnLibrary : public Library {
     Problem problem = normalize(call);
     if (auto reason = unsupported_problem(problem)) return Status(StatusCode::unsupported, *reason);
     const ThreadCount threads(call.threads);  // primitives are split over this many threads
-    const onednn::BuildContext context{engine_, weights_, numerics_, call};
+    const onednn::BuildContext context{engine_, weights_, numerics_, batch_invariant_, call};
     if (problem.op == ir::TensorOp::matmul) merge_axes(problem);
     return with_whole_cache([&]() -> Result<std::unique_ptr<LibraryOp>> {
       std::optional<onednn::Built> built = build(context, problem);
@@ -127,7 +130,8 @@ class OneDnnLibrary : public Library {
     if (problem.op == ir::TensorOp::matmul) merge_axes(problem);
     const ThreadCount threads(call.threads);
     return with_whole_cache([&] {
-      return onednn::isolated_calls_of_problem({engine_, weights_, numerics_, call}, problem, in_place);
+      return onednn::isolated_calls_of_problem({engine_, weights_, numerics_, batch_invariant_, call}, problem,
+                                               in_place);
     });
   }
 
@@ -144,14 +148,15 @@ class OneDnnLibrary : public Library {
   }
 
   Numerics numerics_;
+  bool batch_invariant_;
   dnnl::engine engine_;
   onednn::PackedWeights weights_;
 };
 
 }  // namespace
 
-std::shared_ptr<Library> make_onednn_library(Numerics numerics) {
-  return with_whole_cache([&] { return std::make_shared<OneDnnLibrary>(numerics); });
+std::shared_ptr<Library> make_onednn_library(Numerics numerics, bool batch_invariant) {
+  return with_whole_cache([&] { return std::make_shared<OneDnnLibrary>(numerics, batch_invariant); });
 }
 
 }  // namespace fusec::runtime

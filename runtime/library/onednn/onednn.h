@@ -9,6 +9,7 @@
 
 namespace fusec::runtime {
 
-std::shared_ptr<Library> make_onednn_library(Numerics numerics);
+// batch_invariant: it refuses calls whose result for a row depends on how many rows there are.
+std::shared_ptr<Library> make_onednn_library(Numerics numerics, bool batch_invariant);
 
 }  // namespace fusec::runtime
