@@ -47,8 +47,8 @@ struct RunTrace {
 
 // How the time of one run is divided. The parts add up to its time.
 struct TimeShares {
-  std::vector<double> launch_us,
-      gap_us;  // by launch of the plan; gap_us: before its first span, with nothing under way
+  std::vector<double> launch_us;  // by launch of the plan
+  std::vector<double> gap_us;     // before the launch's first span, with nothing under way
   double copies_us = 0;
   double gaps_us = 0;  // between the first launch and the last
   double host_us = 0;  // before the first launch and after the last, with nothing under way

@@ -307,6 +307,25 @@ TEST(CudaSession, IndicesOutOfRangeOnTheCallersStreamAreNotTheNextRuns) {
   }
 }
 
+// A run that fails after a kernel has found a bad index leaves nothing to the next one.
+TEST(CudaSession, IndicesOutOfRangeOfAFailedRunAreNotTheNextRuns) {
+  FakeDriver fake;
+  ProgramBuilder b;
+  const ir::AllocId x = b.input("x"), y = b.output("y");
+  b.launch(b.kernel({"checks", 1, 1, checked, {}, 0, true, {}}), {flat(x), flat(y)}, "checks");
+  Session session = *Session::create(*gpu_engine(b, fake));
+  const Tensor good = host({1, 2}), bad = host({1, -2});
+  Tensor out;
+  EXPECT_TRUE(run(session, good, out).ok());
+  for (int k = 1; k < 20; ++k) {
+    fake.fail(k, CUDA_ERROR_UNKNOWN);
+    (void)run(session, bad, out);
+    fake.fail(0, CUDA_SUCCESS);
+    const Status next = run(session, good, out);
+    EXPECT_TRUE(next.ok()) << k << ": " << next.str();
+  }
+}
+
 TEST(CudaSession, ManyShapesShareOneArena) {
   FakeDriver fake;
   Session session = *Session::create(*gpu_engine(chain(3), fake));

@@ -327,13 +327,17 @@ class GpuRunner final : public Runner {
     auto& own = static_cast<State&>(state);
     FUSEC_TRY(enter(own));
     FUSEC_TRY(place(own, inputs, outputs, stream_.get()));
-    if (own.frame->checks_indices()) FUSEC_TRY(forget_bad_indices());
+    const bool checks_indices = own.frame->checks_indices();
+    if (checks_indices) FUSEC_TRY(forget_bad_indices());
+    unread_ = unread_ || checks_indices;  // until the end, which a run that fails does not reach
     const Status enqueued = put(own);
     const Status waited = wait();  // also after a failure: what was enqueued uses the caller's memory
     FUSEC_TRY(enqueued);
     FUSEC_TRY(waited);
     FUSEC_TRY(read());
     for (std::size_t o = 0; o < outputs.size(); ++o) out_staged_[o].finish(outputs[o], row_major_);
+    if (!checks_indices) return {};
+    unread_ = false;
     return own.frame->check_indices();
   }
   template <class Put>
@@ -341,7 +345,7 @@ class GpuRunner final : public Runner {
     return run_as(state, inputs, outputs, put, [] { return Status(); });
   }
 
-  // Indices out of range in runs on a stream of the caller are theirs, not the next run's.
+  // Clears status words of earlier runs that nobody has read: on a stream of the caller, or failed.
   Status forget_bad_indices() {
     if (!unread_ && recorded_.empty()) return {};
     FUSEC_TRY(order_after_pending(stream_.get()));
@@ -571,7 +575,7 @@ class GpuRunner final : public Runner {
   bool graphs_wanted_;
   Warn warn_;
   bool pending_ = false;  // work on pending_stream_ may be under way
-  bool unread_ = false;   // a run on a stream of the caller may have found an index out of range
+  bool unread_ = false;   // a run whose status words nobody has read may have set some
   CUstream pending_stream_ = nullptr;
   std::vector<std::unique_ptr<PlanState>> retired_;  // that this work may use
   RunMemory memory_;
