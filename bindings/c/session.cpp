@@ -158,3 +158,17 @@ fusec_error* fusec_session_stats_json(const fusec_session* session, char** out) 
     return give_text(fusec::to_json(session->session.stats()), out);
   });
 }
+
+fusec_error* fusec_session_profile_json(fusec_session* session, const fusec_tensor* inputs, size_t input_count,
+                                        int64_t runs, char** out) {
+  return guarded([&]() -> fusec::Status {
+    FUSEC_TRY(check_pointer(out, "out"));
+    *out = nullptr;
+    FUSEC_TRY(check_handle(session, "session"));
+    FUSEC_ASSIGN(const std::vector<fusec::Tensor> in, borrow_all(inputs, input_count, "inputs"));
+    fusec::ProfileOptions options;
+    if (runs != 0) options.runs = runs;
+    FUSEC_ASSIGN(const fusec::Profile profile, session->session.profile(in, options));
+    return give_text(fusec::to_json(profile), out);
+  });
+}

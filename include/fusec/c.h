@@ -440,6 +440,13 @@ FUSEC_C_API fusec_error* fusec_session_run_raw(fusec_session* session, const int
 /* {"runs": 0, "prepared": 0, "arena_bytes": 0, "staged_copies": 0, "notes": [...], ...} */
 FUSEC_C_API fusec_error* fusec_session_stats_json(const fusec_session* session, char** out);
 
+/* Runs many times on the inputs, traced and untraced, and tells where the time of a run goes, in microseconds:
+ * {"source": "cupti", "runs": 20, "measured_us": 0, "sum_us": 0, "gaps_us": 0, "host_us": 0, "launches": [...], ...} as
+ * `fusec profile --json` does. `runs` is the number of traced runs, and as many are untraced; 0: 20. Inputs are as for
+ * fusec_session_run; the results are dropped. */
+FUSEC_C_API fusec_error* fusec_session_profile_json(fusec_session* session, const fusec_tensor* inputs,
+                                                    size_t input_count, int64_t runs, char** out);
+
 /* --- Pools of sessions, for hosts that call from many threads -------------------------------------------------------
  */
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an Engine, a Plan and a Session tell of themselves, as one JSON document without line breaks. Members have the
-// names of those of the structs; later versions may add some.
+// names of those of the structs, and of a Profile those that `fusec profile --json` prints; later versions may add
+// some.
 #pragma once
 
 #include <string>
@@ -14,5 +15,6 @@ namespace fusec {
 FUSEC_API std::string to_json(const EngineStats& stats);
 FUSEC_API std::string to_json(const PlanStats& stats);
 FUSEC_API std::string to_json(const SessionStats& stats);
+FUSEC_API std::string to_json(const Profile& profile);  // without its slices
 
 }  // namespace fusec

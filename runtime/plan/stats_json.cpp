@@ -14,6 +14,22 @@ void write_step(ir::JsonWriter& json, const LaunchInfo& step) {
   json.member("predicted_us", step.predicted_us).member("bound_us", step.bound_us).close('}');
 }
 
+void write_launch(ir::JsonWriter& json, const LaunchProfile& launch) {
+  const LaunchInfo& info = launch.info;
+  const auto model_time = [&](const char* name, double us) {  // of generated kernels; libraries have none
+    json.key(name);
+    info.generated ? json.value(us) : json.null();
+  };
+  json.open('{').member("name", info.implementation).member("kind", info.generated ? "generated" : "library");
+  json.member("origin", info.origin).member("us", info.us).member("start_us", launch.start_us);
+  json.member("end_us", launch.end_us).member("gap_us", launch.gap_us).member("bytes", info.bytes);
+  json.member("gb_per_s", launch.gb_per_s);
+  model_time("predicted_us", info.predicted_us);
+  model_time("bound_us", info.bound_us);
+  json.member("kernels", launch.kernels).member("registers", launch.registers).member("spills", launch.spilled_bytes);
+  json.member("threads", info.threads).member("track", launch.track).close('}');
+}
+
 }  // namespace
 
 std::string to_json(const EngineStats& stats) {
@@ -55,6 +71,20 @@ std::string to_json(const SessionStats& stats) {
   json.member("swapped", stats.swapped).member("captured_graphs", stats.captured_graphs);
   json.member("replayed_graphs", stats.replayed_graphs).member("notes", stats.notes);
   return json.close('}').text();
+}
+
+std::string to_json(const Profile& profile) {
+  ir::JsonWriter json;
+  json.open('{').member("source", profile.source).member("runs", profile.runs);
+  json.member("measured_us", profile.measured_us).member("device_us", profile.device_us);
+  json.member("traced_us", profile.traced_us).member("traced_device_us", profile.traced_device_us);
+  json.member("device_slow_down", profile.device_slow_down()).member("slow_down", profile.slow_down());
+  json.member("sum_us", profile.sum_us).member("copies_us", profile.copies_us).member("gaps_us", profile.gaps_us);
+  json.member("host_us", profile.host_us).member("unexplained_us", profile.unexplained_us).key("launches").open('[');
+  for (const LaunchProfile& launch : profile.launches) write_launch(json, launch);
+  json.close(']').key("counters").open('{');
+  for (const auto& [name, value] : profile.counters) json.member(name, value);
+  return json.close('}').member("notes", profile.notes).close('}').text();
 }
 
 }  // namespace fusec

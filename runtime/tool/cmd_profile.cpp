@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "fusec/session.h"
+#include "fusec/stats.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/timeline.h"
@@ -23,51 +24,13 @@ struct ProfileFlags : ModelFlags {
 
 double share(const Profile& profile, double us) { return profile.measured_us > 0 ? us / profile.measured_us : 0; }
 
-Json launches_json(const Profile& profile) {
-  Json list = Json::array();
-  for (const LaunchProfile& launch : profile.launches) {
-    const LaunchInfo& info = launch.info;
-    list.push_back({{"name", info.implementation},
-                    {"kind", info.generated ? "generated" : "library"},
-                    {"origin", info.origin},
-                    {"us", info.us},
-                    {"start_us", launch.start_us},
-                    {"end_us", launch.end_us},
-                    {"gap_us", launch.gap_us},
-                    {"bytes", info.bytes},
-                    {"gb_per_s", launch.gb_per_s},
-                    {"predicted_us", info.generated ? Json(info.predicted_us) : Json()},
-                    {"bound_us", info.generated ? Json(info.bound_us) : Json()},
-                    {"kernels", launch.kernels},
-                    {"registers", launch.registers},
-                    {"spills", launch.spilled_bytes},
-                    {"threads", info.threads},
-                    {"track", launch.track}});
-  }
-  return list;
-}
-
 Json make_json(const Profile& profile, const Engine& engine, const Symbols& symbols) {
-  return {{"device", to_string(engine.device())},
-          {"target", engine.target().name},
-          {"threads", engine.threads()},
-          {"symbols", symbols},
-          {"source", profile.source},
-          {"runs", profile.runs},
-          {"measured_us", profile.measured_us},
-          {"device_us", profile.device_us},
-          {"traced_us", profile.traced_us},
-          {"traced_device_us", profile.traced_device_us},
-          {"device_slow_down", profile.device_slow_down()},
-          {"slow_down", profile.slow_down()},
-          {"sum_us", profile.sum_us},
-          {"copies_us", profile.copies_us},
-          {"gaps_us", profile.gaps_us},
-          {"host_us", profile.host_us},
-          {"unexplained_us", profile.unexplained_us},
-          {"launches", launches_json(profile)},
-          {"counters", profile.counters},
-          {"notes", profile.notes}};
+  Json json = {{"device", to_string(engine.device())},
+               {"target", engine.target().name},
+               {"threads", engine.threads()},
+               {"symbols", symbols}};
+  json.update(Json::parse(to_json(profile)));
+  return json;
 }
 
 std::string launches_table(const Profile& profile, bool gpu) {

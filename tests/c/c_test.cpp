@@ -235,6 +235,10 @@ std::vector<Misuse> misuses(Fixture& f) {
       M(fusec_session_stats_json, "session", nullptr, &text),
       M(fusec_session_stats_json, "session", ws, &text),
       M(fusec_session_stats_json, "out", s, nullptr),
+      M(fusec_session_profile_json, "session", nullptr, &tensor, 1, 1, &text),
+      M(fusec_session_profile_json, "session", ws, &tensor, 1, 1, &text),
+      M(fusec_session_profile_json, "inputs", s, nullptr, 1, 1, &text),
+      M(fusec_session_profile_json, "out", s, &tensor, 1, 1, nullptr),
       M(fusec_session_new, "engine", nullptr, &new_session),
       M(fusec_session_new, "engine", we, &new_session),
       M(fusec_session_new, "out", e, nullptr),
@@ -429,6 +433,26 @@ TEST(CInterface, refuses_tensors_that_break_the_rules) {
   expect_refused(fusec_session_run_raw(f.session.get(), shape.data(), pointers, nulls, nullptr),
                  "'outputs[0]' is NULL");
   expect_refused(fusec_session_prepare(f.session.get(), negative.data()), "'x'");
+}
+
+TEST(CInterface, profiles_a_session) {
+  Fixture f;
+  float data[4] = {};
+  std::vector<int64_t> shape = {2, 2};
+  const fusec_tensor tensor = floats(data, shape);
+  const Json profile = read_json(fusec_session_profile_json, f.session.get(), &tensor, size_t{1}, int64_t{3});
+  EXPECT_EQ(profile["source"], "threads");
+  EXPECT_EQ(profile["runs"], 3);
+  double parts = 0;
+  for (const char* part : {"sum_us", "copies_us", "gaps_us", "host_us", "unexplained_us"})
+    parts += profile[part].get<double>();
+  EXPECT_NEAR(parts, profile["measured_us"].get<double>(), 1e-6);
+  ASSERT_FALSE(profile["launches"].empty());
+  EXPECT_FALSE(profile["launches"][0]["name"].get<std::string>().empty());
+  EXPECT_EQ(read_json(fusec_session_profile_json, f.session.get(), &tensor, size_t{1}, int64_t{0})["runs"], 20);
+  char* text = nullptr;
+  expect_refused(fusec_session_profile_json(f.session.get(), &tensor, 1, -1, &text), "at least one run");
+  EXPECT_EQ(text, nullptr);
 }
 
 TEST(CInterface, tensors_without_elements_need_no_memory) {

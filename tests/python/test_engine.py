@@ -161,6 +161,20 @@ class Shapes(TestCase):
         with self.assertRaisesRegex(fusec.InvalidArgument, "2 shapes were given"):
             engine.prepare((7,), (7,))
 
+    def test_profile(self):
+        engine = build(["n"], lambda x: x + 1)
+        profile = engine.profile(np.zeros(4096, np.float32), runs=5)
+        self.assertEqual(profile["runs"], 5)
+        self.assertEqual(len(profile["launches"]), 1)
+        self.assertEqual(profile["launches"][0]["kind"], "generated")
+        parts = sum(profile[name] for name in ("sum_us", "copies_us", "gaps_us", "host_us", "unexplained_us"))
+        self.assertAlmostEqual(parts, profile["measured_us"], 6)
+        self.assertEqual(engine.session().profile(x=np.zeros(2, np.float32))["runs"], 20)
+        with self.assertRaisesRegex(fusec.InvalidArgument, "runs is 0"):
+            engine.profile(np.zeros(2, np.float32), runs=0)
+        with self.assertRaisesRegex(fusec.InvalidArgument, "2 inputs were given"):
+            engine.profile(np.zeros(2, np.float32), np.zeros(2, np.float32))
+
 
 class Arguments(TestCase):
     def setUp(self):

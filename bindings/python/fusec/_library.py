@@ -107,6 +107,7 @@ _FUNCTIONS = {  # name: (result, parameters)
     "session_free": (None, [c_void_p]),
     "session_output_shapes": (_ERROR, [c_void_p, c_void_p, c_void_p]),
     "session_prepare": (_ERROR, [c_void_p, c_void_p]),
+    "session_profile_json": (_ERROR, [c_void_p, POINTER(Tensor), c_size_t, c_int64, _OUT_TEXT]),
     "session_run": (_ERROR, [c_void_p, POINTER(Tensor), c_size_t, POINTER(Tensor), c_size_t]),
     "session_run_async": (_ERROR, [c_void_p, POINTER(Tensor), c_size_t, POINTER(Tensor), c_size_t, c_void_p]),
     "session_run_raw": (_ERROR, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
