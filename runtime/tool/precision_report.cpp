@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "fusec/session.h"
 #include "ir/eval/graph.h"
@@ -19,7 +21,8 @@
 namespace fusec::tool {
 namespace {
 
-constexpr int kProfiles = 3;  // of which the fastest counts
+constexpr int kProfiles = 3;         // of which the fastest counts
+constexpr std::size_t kPrunes = 24;  // tries to leave regions out, at most
 
 using WideValueMap = std::map<ir::ValueId, Tensor>;
 
@@ -115,9 +118,11 @@ std::string glob_of(const std::string& text) {
   return out;
 }
 
-std::vector<std::string> patterns_of(const std::vector<RegionDrop>& drops, std::size_t count) {
+using Kept = std::vector<std::size_t>;  // indices into the drops, ascending
+
+std::vector<std::string> patterns_of(const std::vector<RegionDrop>& drops, const Kept& kept) {
   std::vector<std::string> patterns;
-  for (std::size_t i = 0; i < count; ++i)
+  for (const std::size_t i : kept)
     for (const std::string& origin : drops[i].origins) patterns.push_back(glob_of(origin));
   return patterns;
 }
@@ -148,6 +153,47 @@ Result<PrecisionTrial> try_options(const Model& model, const Options& options, c
   return trial;
 }
 
+using Attempt =
+    std::function<Result<bool>(const Kept&)>;  // true: with these in f32 the outputs are within the tolerance
+
+// The fewest of the first ones that suffice, by doubling and halving; all where none do.
+Result<Kept> first_that_suffice(std::size_t all, const Attempt& attempt) {
+  const auto first = [](std::size_t count) {
+    Kept kept(count);
+    std::iota(kept.begin(), kept.end(), std::size_t{0});
+    return kept;
+  };
+  FUSEC_ASSIGN(bool enough, attempt(first(0)));
+  std::size_t few = 0, many = 0;  // `few` do not suffice, where any are needed
+  while (!enough && many < all) {
+    few = many;
+    many = std::min(all, std::max<std::size_t>(1, 2 * many));
+    FUSEC_ASSIGN(enough, attempt(first(many)));
+  }
+  while (enough && few + 1 < many) {
+    const std::size_t middle = (few + many) / 2;
+    FUSEC_ASSIGN(const bool suffices, attempt(first(middle)));
+    (suffices ? many : few) = middle;
+  }
+  return first(many);
+}
+
+// Without those that the others suffice without: it tries to leave out halves, then quarters, ..., then single ones.
+Result<Kept> prune(Kept kept, const Attempt& attempt) {
+  std::size_t tries = 0;
+  for (std::size_t size = kept.size() / 2; size > 0; size /= 2) {
+    for (std::size_t end = kept.size(); end > 0 && tries < kPrunes; ++tries) {
+      const std::size_t begin = end - std::min(size, end);
+      Kept fewer = kept;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(begin), fewer.begin() + static_cast<std::ptrdiff_t>(end));
+      FUSEC_ASSIGN(const bool suffices, attempt(fewer));
+      if (suffices) kept = std::move(fewer);
+      end = begin;
+    }
+  }
+  return kept;
+}
+
 }  // namespace
 
 Result<PrecisionReport> make_precision_report(const Model& model, const Options& options,
@@ -158,32 +204,24 @@ Result<PrecisionReport> make_precision_report(const Model& model, const Options&
   FUSEC_ASSIGN(const auto errors, errors_by_origin(model, options, inputs));
   FUSEC_ASSIGN(const ValueRun run, ValueRun::make(model, options));
   report.regions = drops_of(run, errors);
-  std::map<std::size_t, PrecisionTrial> trials;
-  const auto attempt = [&](std::size_t count) -> Result<bool> {
-    if (!trials.contains(count)) {
+  std::map<Kept, PrecisionTrial> trials;
+  const Attempt attempt = [&](const Kept& kept) -> Result<bool> {
+    if (!trials.contains(kept)) {
       Options with = options;
-      for (std::string& pattern : patterns_of(report.regions, count)) with.keep_f32.push_back(std::move(pattern));
-      FUSEC_ASSIGN(trials[count], try_options(model, with, inputs, expected));
+      for (std::string& pattern : patterns_of(report.regions, kept)) with.keep_f32.push_back(std::move(pattern));
+      FUSEC_ASSIGN(trials[kept], try_options(model, with, inputs, expected));
     }
-    return trials[count].rel_l2 <= tolerance;
+    return trials[kept].rel_l2 <= tolerance;
   };
-  FUSEC_ASSIGN(bool enough, attempt(0));
-  std::size_t few = 0, many = 0;  // `few` do not suffice, where any are needed
-  while (!enough && many < report.regions.size()) {
-    few = many;
-    many = std::min(report.regions.size(), std::max<std::size_t>(1, 2 * many));
-    FUSEC_ASSIGN(enough, attempt(many));
+  FUSEC_ASSIGN(Kept kept, first_that_suffice(report.regions.size(), attempt));
+  report.ok = trials[kept].rel_l2 <= tolerance;
+  if (report.ok) {
+    FUSEC_ASSIGN(kept, prune(std::move(kept), attempt));
   }
-  report.ok = enough;
-  while (enough && few + 1 < many) {
-    const std::size_t middle = (few + many) / 2;
-    FUSEC_ASSIGN(const bool suffices, attempt(middle));
-    (suffices ? many : few) = middle;
-  }
-  report.rel_l2 = trials[0].rel_l2, report.us = trials[0].us;
-  report.kept_rel_l2 = trials[many].rel_l2, report.kept_us = trials[many].us;
-  report.keep_f32 = patterns_of(report.regions, many);
-  for (std::size_t i = 0; i < many; ++i) report.regions[i].kept = true;
+  report.rel_l2 = trials[{}].rel_l2, report.us = trials[{}].us;
+  report.kept_rel_l2 = trials[kept].rel_l2, report.kept_us = trials[kept].us;
+  report.keep_f32 = patterns_of(report.regions, kept);
+  for (const std::size_t i : kept) report.regions[i].kept = true;
   return report;
 }
 

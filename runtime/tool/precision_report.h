@@ -31,7 +31,8 @@ struct PrecisionReport {
 };
 
 // options.precision is set. The regions are those of the model all in 16 bits. Keeping those first that add most, it
-// looks for the fewest that suffice; each try is compiled and run, so that what it answers was verified end to end.
+// looks for the fewest that suffice, and then for those among them that the others suffice without, in a few dozen
+// tries at most. Each try is compiled and run, so that what it answers was verified end to end.
 Result<PrecisionReport> make_precision_report(const Model& model, const Options& options,
                                               const std::vector<Tensor>& inputs, double tolerance);
 Json precision_json(const PrecisionReport& report);

@@ -66,5 +66,33 @@ TEST(PrecisionReport, FindsWhatHasToStayInF32) {
   EXPECT_THAT(refused.err, HasSubstr("give one"));
 }
 
+// The region that adds most of all hardly reaches the output.
+constexpr const char* kMinor =
+    "graph @main(%x: f32[8, 16]) {\n"
+    "  %0 = constant f32[16, 16] {random 7}\n"
+    "  %1 = constant f32[] {1000}\n"
+    "  %2 = constant f32[] {1e-09}\n"
+    "  %3 = add %x, %1: f32[8, 16]  // /minor/Add\n"
+    "  %4 = sub %3, %1: f32[8, 16]  // /minor/Sub\n"
+    "  %5 = mul %4, %2: f32[8, 16]  // /minor/Mul\n"
+    "  %6 = matmul %5, %0 {transpose_a = 0, transpose_b = 0}: f32[8, 16]  // /minor/MatMul\n"
+    "  %7 = matmul %x, %0 {transpose_a = 0, transpose_b = 0}: f32[8, 16]  // /major/MatMul\n"
+    "  %8 = add %6, %7: f32[8, 16]  // /major/Add\n"
+    "  return %8 as \"y\"\n"
+    "}\n";
+
+TEST(PrecisionReport, LeavesOutWhatTheOthersSufficeWithout) {
+  const Workplace w;
+  const Outcome outcome = w.fusec({"verify", w.file("minor.fir", kMinor), "--device", "cpu", "--precision", "bf16",
+                                   "--precision-report", "--tolerance", "1e-5", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
+  const json found = outcome.json();
+  EXPECT_LE(found["kept_rel_l2"], 1e-5);
+  EXPECT_THAT(found["regions"][0]["origins"].dump(), HasSubstr("/minor/"));
+  EXPECT_EQ(found["regions"][0]["kept_f32"], false);
+  EXPECT_THAT(found["keep_f32"].dump(), HasSubstr("/major/MatMul"));
+  EXPECT_THAT(found["keep_f32"].dump(), Not(HasSubstr("/minor/Mul\"")));
+}
+
 }  // namespace
 }  // namespace fusec::tool_test
