@@ -433,14 +433,11 @@ std::string few_channels_text(const FewChannels& c) {
 // not; chunks of terms; lines of windows that two blocks share.
 std::vector<Layout> patches() {
   std::vector<Layout> out;
-  for (const FewChannels& c : std::vector<FewChannels>{{"f16", 3, 20, 70, 7, 2, 3},
-                                                       {"bf16", 3, 13, 33, 3, 1, 1},
-                                                       {"f16", 3, 13, 30, 3, 2, 1, 1, true},
-                                                       {"f16", 1, 12, 40, 5, 1, 0},
-                                                       {"f16", 3, 30, 60, 11, 4, 2},
-                                                       {"f16", 3, 16, 64, 4, 4, 0},
-                                                       {"f16", 2, 12, 40, 3, 1, 2, 2},
-                                                       {"f16", 4, 9, 19, 2, 1, 1}})
+  const std::vector<FewChannels> all = {{"f16", 4, 9, 19, 2, 1, 1},   {"f16", 3, 20, 70, 7, 2, 3},
+                                        {"bf16", 3, 13, 33, 3, 1, 1}, {"f16", 3, 13, 30, 3, 2, 1, 1, true},
+                                        {"f16", 1, 12, 40, 5, 1, 0},  {"f16", 3, 30, 60, 11, 4, 2},
+                                        {"f16", 3, 16, 64, 4, 4, 0},  {"f16", 2, 12, 40, 3, 1, 2, 2}};
+  for (const FewChannels& c : sampled(all))
     for (const int multiprocessors : {1, 132}) {
       auto layout = lower_layout(few_channels_text(c), multiprocessors);
       EXPECT_TRUE(layout.ok()) << layout.status().str();
@@ -452,7 +449,7 @@ std::vector<Layout> patches() {
 }
 
 TEST(CudaLayouts, PatchesGiveTheBitsOfTheGraph) {
-  for (const Layout& layout : sampled(patches())) {
+  for (const Layout& layout : patches()) {
     expect_like_graph(layout);
     if (HasFailure()) return;
   }
@@ -460,7 +457,7 @@ TEST(CudaLayouts, PatchesGiveTheBitsOfTheGraph) {
 
 TEST(CudaLayouts, PatchesOfBothWritersRun) {
   std::vector<EmulationCase> cases;
-  for (const Layout& layout : sampled(patches(), 5)) cases.push_back({ir::print(layout.kernel), {layout.extents}, {}});
+  for (const Layout& layout : sampled(patches(), 2)) cases.push_back({ir::print(layout.kernel), {layout.extents}, {}});
   expect_cuda_like_evaluator(cases);
 }
 

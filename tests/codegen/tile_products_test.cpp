@@ -264,6 +264,7 @@ void expect_sums_in_registers(Codegen emitter) {
 }
 
 TEST(TileProducts, NvrtcKeepsTheSumsInRegisters) {
+  if (kSanitized) GTEST_SKIP() << "left to builds without sanitizers";
   if (!codegen::has_nvrtc()) GTEST_SKIP() << "no NVRTC";
   expect_sums_in_registers(Codegen::nvrtc);
 }
