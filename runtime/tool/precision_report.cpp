@@ -68,6 +68,7 @@ Result<std::map<std::string, double>> errors_by_origin(const Model& model, const
   wide.precision.reset();
   FUSEC_ASSIGN(const Model in_f32, in_precision(model, wide));
   FUSEC_ASSIGN(const Model in_16_bits, in_precision(model, options));
+  const Progress progress("evaluating all values");
   FUSEC_ASSIGN(const WideValueMap expected, values_in_f32(*in_f32.graph, inputs));
   FUSEC_ASSIGN(const WideValueMap got, values_in_f32(*in_16_bits.graph, inputs));
   std::map<std::string, double> errors;
@@ -127,34 +128,42 @@ std::vector<std::string> patterns_of(const std::vector<RegionDrop>& drops, const
   return patterns;
 }
 
-struct PrecisionTrial {
-  double rel_l2 = 0, us = 0;
-};
-
-Result<PrecisionTrial> try_options(const Model& model, const Options& options, const std::vector<Tensor>& inputs,
-                                   const std::vector<Tensor>& expected) {
+Result<Session> make_session(const Model& model, Options options, const std::vector<RegionDrop>& drops,
+                             const Kept& kept) {
+  for (std::string& pattern : patterns_of(drops, kept)) options.keep_f32.push_back(std::move(pattern));
   FUSEC_ASSIGN(const Engine engine, compile_model(model, options));
-  FUSEC_ASSIGN(Session session, Session::create(engine));
+  return Session::create(engine);
+}
+
+// The largest of the outputs; infinite where NaN differ.
+Result<double> measure_error(Session& session, const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected) {
+  const Progress progress("running the model");
   FUSEC_ASSIGN(const std::vector<Tensor> got, session.run(inputs));
-  PrecisionTrial trial;
+  double worst = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (!is_float(expected[i].dtype())) continue;
     const OutputDiff diff = compare("", got[i], expected[i], std::numeric_limits<double>::infinity());
     const bool misplaced = diff.why.starts_with("NaN");
-    trial.rel_l2 = std::max(trial.rel_l2, misplaced ? std::numeric_limits<double>::infinity() : diff.rel_l2);
+    worst = std::max(worst, misplaced ? std::numeric_limits<double>::infinity() : diff.rel_l2);
   }
-  trial.us = std::numeric_limits<double>::infinity();
+  return worst;
+}
+
+// The sum of the launches.
+Result<double> measure_us(Session& session, const std::vector<Tensor>& inputs) {
+  const Progress progress("timing the model");
+  double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kProfiles; ++i) {
     FUSEC_ASSIGN(const PlanStats stats, session.profile(inputs));
     double sum = 0;
     for (const LaunchInfo& step : stats.steps) sum += step.us;
-    trial.us = std::min(trial.us, sum);
+    best = std::min(best, sum);
   }
-  return trial;
+  return best;
 }
 
-using Attempt =
-    std::function<Result<bool>(const Kept&)>;  // true: with these in f32 the outputs are within the tolerance
+// True: with these in f32 the outputs are within the tolerance.
+using Attempt = std::function<Result<bool>(const Kept&)>;
 
 // The fewest of the first ones that suffice, by doubling and halving; all where none do.
 Result<Kept> first_that_suffice(std::size_t all, const Attempt& attempt) {
@@ -204,22 +213,26 @@ Result<PrecisionReport> make_precision_report(const Model& model, const Options&
   FUSEC_ASSIGN(const auto errors, errors_by_origin(model, options, inputs));
   FUSEC_ASSIGN(const ValueRun run, ValueRun::make(model, options));
   report.regions = drops_of(run, errors);
-  std::map<Kept, PrecisionTrial> trials;
+  std::map<Kept, double> errors_with;
   const Attempt attempt = [&](const Kept& kept) -> Result<bool> {
-    if (!trials.contains(kept)) {
-      Options with = options;
-      for (std::string& pattern : patterns_of(report.regions, kept)) with.keep_f32.push_back(std::move(pattern));
-      FUSEC_ASSIGN(trials[kept], try_options(model, with, inputs, expected));
+    if (!errors_with.contains(kept)) {
+      FUSEC_ASSIGN(Session session, make_session(model, options, report.regions, kept));
+      FUSEC_ASSIGN(errors_with[kept], measure_error(session, inputs, expected));
     }
-    return trials[kept].rel_l2 <= tolerance;
+    return errors_with[kept] <= tolerance;
   };
   FUSEC_ASSIGN(Kept kept, first_that_suffice(report.regions.size(), attempt));
-  report.ok = trials[kept].rel_l2 <= tolerance;
+  report.ok = errors_with[kept] <= tolerance;
   if (report.ok) {
     FUSEC_ASSIGN(kept, prune(std::move(kept), attempt));
   }
-  report.rel_l2 = trials[{}].rel_l2, report.us = trials[{}].us;
-  report.kept_rel_l2 = trials[kept].rel_l2, report.kept_us = trials[kept].us;
+  const auto time = [&](const Kept& with) -> Result<double> {
+    FUSEC_ASSIGN(Session session, make_session(model, options, report.regions, with));
+    return measure_us(session, inputs);
+  };
+  report.rel_l2 = errors_with[{}], report.kept_rel_l2 = errors_with[kept];
+  FUSEC_ASSIGN(report.us, time({}));
+  FUSEC_ASSIGN(report.kept_us, time(kept));
   report.keep_f32 = patterns_of(report.regions, kept);
   for (const std::size_t i : kept) report.regions[i].kept = true;
   return report;
